@@ -1,4 +1,4 @@
-// pie:core/context and pie:plus/bidding.
+// pie:core/context, pie:plus/bidding and pie:plus/caching.
 #include <cmath>
 #include <variant>
 
@@ -206,6 +206,10 @@ Status BiddingOnce(Process& process, uint32_t context, double value) {
 Status BiddingIdle(Process& process, uint32_t context, bool idle) {
   PIE_TRY(ContextOf(process, context))->SetIdle(idle);
   return {};
+}
+
+Result<uint64_t> CachingCachedTokens(Process& process, uint32_t context) {
+  return PIE_TRY(process.handles().contexts.Get(context))->cached_tokens();
 }
 
 Status ContextDrop(Process& process, uint32_t context) {

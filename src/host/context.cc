@@ -180,6 +180,7 @@ Status Context::Queue(Forward forward, uint32_t own, uint32_t room) {
   extent_.working_tokens += own;
   forward.sequence = sequence_;
   forward.bid = std::exchange(next_bid_, std::nullopt);
+  forward.cached_tokens = cached_tokens_;
   scheduler_->Execute(std::move(forward));
   return {};
 }

@@ -68,6 +68,8 @@ class Context {
   SequenceId sequence() const { return sequence_; }
   StepRecipe& step_recipe() { return step_recipe_; }
   Scheduler& scheduler() const { return *scheduler_; }
+  // The tokens of its passes that were found in the prefix cache, as far as the passes have begun.
+  uint64_t cached_tokens() const { return cached_tokens_->load(std::memory_order_relaxed); }
   const Extent& extent() const {
     static_cast<void>(CountDrafts());
     return extent_;
@@ -138,6 +140,9 @@ class Context {
   Charge charge_, masks_;
   std::shared_ptr<Opened> opened_;  // null: the context was not opened from a file
   size_t stored_bytes_ = 0;
+  // Passes share it, because they may outlive the context.
+  std::shared_ptr<std::atomic<uint64_t>> cached_tokens_ =
+      std::make_shared<std::atomic<uint64_t>>(0);
   BidPlan bids_;
   std::optional<double> next_bid_;
   mutable std::shared_ptr<ChainOutput>

@@ -59,6 +59,22 @@ TEST_F(ContextTest, CountsFollowTheSequence) {
   EXPECT_EQ(Settled().sequences, 0u);
 }
 
+TEST_F(ContextTest, CountsTheTokensThatWereNotComputed) {
+  auto first = New();
+  ASSERT_TRUE(first->Reserve(3));
+  ASSERT_TRUE(Append(*first, 9));
+  EXPECT_EQ(Settled().tokens, 9u);
+  EXPECT_EQ(first->cached_tokens(), 0u);
+  auto second = New();
+  ASSERT_TRUE(second->Reserve(3));
+  ASSERT_TRUE(Append(*second, 9));
+  const uint64_t computed = Settled().tokens - 9;
+  EXPECT_GE(second->cached_tokens(), 8u);  // two pages
+  EXPECT_EQ(second->cached_tokens() + computed, 9u);
+  EXPECT_EQ(first->cached_tokens(), 0u);
+  EXPECT_EQ((*second->Fork())->cached_tokens(), 0u);
+}
+
 TEST_F(ContextTest, CommitTakesFullPagesOnly) {
   auto context = New();
   ASSERT_TRUE(context->Reserve(2));

@@ -1,6 +1,7 @@
 #include "sched/boarding.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/limits.h"
@@ -160,9 +161,13 @@ void Boarding::AdoptCached() {
     if (lane->suspended()) continue;
     ScheduledPass& pass = lane->next_pass();
     if (pass.unread().size() == 0 || !pass.forward.attention.empty()) continue;
+    const uint32_t before = pass.rows_done;
     pass.rows_done += lane->kv.Adopt(pass.unread());
     if (!MayFindWholePages(pass) && lane->PagesWanted(info_.page_tokens) < pool_.pages_free()) {
       pass.rows_done += lane->kv.AdoptBeginning(pass.unread());
+    }
+    if (pass.forward.cached_tokens && !pass.has_followed()) {
+      pass.forward.cached_tokens->fetch_add(pass.rows_done - before, std::memory_order_relaxed);
     }
     if (pass.rows_left() == 0) adopted_.push_back(lane);
   }

@@ -12,6 +12,7 @@
 // its forks) fails with the same error.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,6 +61,9 @@ struct Forward {
   // Changes the model for these tokens, and for those of the chain.
   RowAdapter adapter;
   DeviceAdapterPtr adapter_weights;  // those of adapter.version; null = the model alone
+  // Counts the tokens that were found in the prefix cache and not computed; those that the chain
+  // chose do not count. The step thread adds to it before `done`. Null = nobody asks.
+  std::shared_ptr<std::atomic<uint64_t>> cached_tokens;
 
   RowsView rows(size_t first, size_t count) const {
     return RowsView{tokens, positions, attention, adapters()}.Sub(first, count);

@@ -2,6 +2,10 @@
 // and a failure of the pass that computes it fails no other pass.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
+#include <utility>
+
 #include "sched/testing.h"
 
 namespace pie {
@@ -67,6 +71,21 @@ TEST_P(SharedPromptTest, IsComputedOnceInChunksThatEndWithinPages) {
   gate_->Open();
   for (const Asked& asked : all) ExpectRight(asked);
   EXPECT_EQ(Computed(), kShared + 16 * kOwn);
+}
+
+TEST_P(SharedPromptTest, PassesCountTheTokensThatWereFound) {
+  Start({.seed = 3});
+  auto count = std::make_shared<std::atomic<uint64_t>>(0);
+  for (const uint64_t found : {uint64_t{0}, uint64_t{kShared}}) {
+    Mirror mirror = Create();
+    Tokens tokens;
+    for (uint32_t i = 0; i < kShared; ++i) tokens.push_back('a' + i * i % 23);
+    tokens.push_back(found == 0 ? 'A' : 'B');
+    Forward forward = mirror.Append(tokens);
+    forward.cached_tokens = count;
+    EXPECT_EQ(Run(std::move(forward)).Token(), mirror.Greedy(device_));
+    EXPECT_EQ(count->load(), found);
+  }
 }
 
 TEST_P(SharedPromptTest, LatecomersWaitForWhoeverIsAtIt) {

@@ -21,6 +21,7 @@ ANSWERS = {
     "Think first": "<think>\nApples are sweet.\n</think>\n\nEat an apple.",
     "Call wrongly": "Let me see. " + CALL % ("wether", "Paris"),
     "Call twice": CALL % ("weather", "Oslo") + "\n" + CALL % ("weather", "Seoul"),
+    "Call once": CALL % ("weather", "Oslo"),
     "Say it in pieces": "<b>bold</b> is a tag that may begin a thought or a call, but does not",
     "Go on for ever": "a" * 2000,
 }
@@ -186,6 +187,62 @@ def test_several_calls_or_one(client, claude, model):
     choice = {"type": "auto", "disable_parallel_tool_use": True}
     (call,) = claude.messages.create(**asked, tool_choice=choice).content
     assert call.input["city"] == "Oslo"
+
+
+def history_of(message, said: str) -> list[dict[str, object]]:
+    calls = [call.model_dump() for call in message.tool_calls]
+    turns = [*say("Call once"), {"role": "assistant", "content": None, "tool_calls": calls}]
+    return [*turns, {"role": "tool", "tool_call_id": calls[0]["id"], "content": said}]
+
+
+def test_the_history_is_written_by_the_template(client, model):
+    """However a client writes the arguments of a call, the prompt has them as the template does."""
+    message = chat(client, model, "Call once", tools=[WEATHER]).choices[0].message
+    turns = history_of(message, "3 degrees")
+    asked = {"model": model, "tools": [WEATHER], "max_tokens": 4}
+    lengths = set()
+    for arguments in ('{"city": "Oslo", "degrees": 3}', '{"city":"Oslo",\n"degrees":3}'):
+        turns[1]["tool_calls"][0]["function"]["arguments"] = arguments
+        answer = client.chat.completions.create(messages=turns, **asked)
+        lengths.add(answer.usage.prompt_tokens)
+    assert len(lengths) == 1
+
+
+def test_usage_says_what_was_cached(client, claude, model):
+    turns = say("Zebras have stripes, and no two zebras have the same ones. " * 4)
+    asked = {"model": model, "max_tokens": 4, "temperature": 0}
+    first = client.chat.completions.create(messages=turns, **asked)
+    assert first.usage.prompt_tokens_details.cached_tokens == 0
+    turns += [{"role": "assistant", "content": "Yes."}, *say("Why is that?")]
+    second = client.chat.completions.create(messages=turns, **asked)
+    least = first.usage.prompt_tokens - 32  # up to the answer, but for parts of pages
+    assert least <= second.usage.prompt_tokens_details.cached_tokens < second.usage.prompt_tokens
+    *_, last = client.chat.completions.create(
+        messages=turns, n=2, stream=True, stream_options={"include_usage": True}, **asked
+    )
+    assert least <= last.usage.prompt_tokens_details.cached_tokens < last.usage.prompt_tokens
+    answer = client.responses.create(model=model, input=turns, max_output_tokens=4)
+    assert answer.usage.input_tokens == second.usage.prompt_tokens
+    assert least <= answer.usage.input_tokens_details.cached_tokens < answer.usage.input_tokens
+    spoken = {"model": model, "messages": turns, "max_tokens": 4}
+    usage = claude.messages.create(**spoken).usage
+    with claude.messages.stream(**spoken) as stream:
+        streamed = stream.get_final_message().usage
+    for counted in (usage, streamed):
+        assert counted.cache_read_input_tokens >= least
+        total = counted.input_tokens + counted.cache_read_input_tokens
+        assert total == second.usage.prompt_tokens
+
+
+def test_a_loop_of_tools_is_computed_once(client, model):
+    """The history has the call as the model wrote it, so that its tokens are found again."""
+    first = chat(client, model, "Call once", tools=[WEATHER])
+    turns = history_of(first.choices[0].message, "It is 3 degrees.")
+    second = client.chat.completions.create(
+        model=model, messages=turns, tools=[WEATHER], max_tokens=4
+    )
+    cached = second.usage.prompt_tokens_details.cached_tokens
+    assert cached >= first.usage.total_tokens - 32
 
 
 def test_only_allowed_tools_are_called(client, model):

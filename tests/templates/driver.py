@@ -55,8 +55,13 @@ def assistant(text: str) -> dict[str, Any]:
     return {"kind": "assistant", "text": text}
 
 
-def answer(name: str, text: str) -> dict[str, Any]:
-    return {"kind": "answer", "name": name, "text": text}
+def calls(text: str, *made: dict[str, Any]) -> dict[str, Any]:
+    """An assistant's turn that calls tools. Each call has a name, arguments and an id."""
+    return {"kind": "assistant", "text": text, "tools": [json.dumps(call) for call in made]}
+
+
+def answer(name: str, text: str, *call_id: str) -> dict[str, Any]:
+    return {"kind": "answer", "name": name, "text": text, "tools": [*call_id]}
 
 
 def tools(*schemas: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 //   {"template": source, "variables": {…}, "stops": […], "now": seconds}
 //       → {"seal", "stops": tokens; "reasoning", "calls": formats}; later lines use it
 //   {"before": [kinds], "turns": [{"kind", "text", "name", "tools"}]}      → {"tokens"}
+//       "tools" as in pie:plus/turns: also the calls of an assistant, and the id of an answer
 //   {"alone": turn}                                                        → {"tokens"}
 //   {"messages": […], "tools": […], "cue": bool}                           → {"text"}
 //   {"encode": text}, {"decode": tokens, special ones by name}             → {"tokens"}, {"text"}

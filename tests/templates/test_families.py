@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tokens import tool
 
 from templates import families, oracle
 from templates.conversations import ADD, TURNS, call, messages, said, says
-from templates.driver import CUE, Templates, answer, tools, user
+from templates.driver import CUE, Templates, answer, calls, tools, user
 from templates.families import Family
 from templates.oracle import HuggingFace
 
@@ -141,6 +142,47 @@ def test_a_call_and_its_answer(family: Family, ours: Templates, theirs: HuggingF
         calls = [event[1:] for event in events if event[0] == "call"]
         assert [name for name, _ in calls] == ["add"], (whole, events)
         assert calls[0][1].replace(" ", "") == '{"xs":[1,2]}'
+
+
+@pytest.mark.parametrize("lists", [[[1, 2]], [[1, 2], [30]]], ids=["one", "two"])
+def test_calls_in_the_history(
+    family: Family, ours: Templates, theirs: HuggingFace, lists: list[list[int]]
+):
+    """Turns write earlier calls and their answers as the template writes the whole conversation."""
+    given = {"tools": [ADD]} if family.knows_tools else {}
+    start = [tools(ADD), user("1 + 2?")] if family.knows_tools else [user("1 + 2?")]
+    made = [
+        {"name": "add", "arguments": {"xs": xs}, "id": f"{number:09}"}
+        for number, xs in enumerate(lists)
+    ]
+    answers = [answer("add", f"sum {one['id']}", one["id"]) for one in made]
+    tokens = ours.extend([], [*start, calls("", *made), *answers, CUE])
+    assert isinstance(tokens, list), tokens
+    text = ours.ask(decode=tokens)["text"]
+    assert all(str(xs) in text for xs in lists) and all(one["text"] in text for one in answers)
+
+    # Templates differ in the form of a call that they take.
+    for as_text, content in itertools.product([False, True], [None, ""]):
+        called = []
+        for one in made:
+            arguments = json.dumps(one["arguments"]) if as_text else one["arguments"]
+            function = {"name": "add", "arguments": arguments}
+            called.append({"id": one["id"], "type": "function", "function": function})
+        calling = {"role": "assistant", "content": content, "tool_calls": called}
+        history = [said("user", "1 + 2?"), calling]
+        written = oracle.render(family.source, history, **given, **family.variables)
+        if written is not None and all(str(xs) in written for xs in lists):
+            break
+    else:
+        if len(lists) == 1:
+            assert "<tool_call>" in text  # in the engine's own format
+        return  # or each call with its answer
+    for one in answers:
+        result = {"role": "tool", "name": "add", "tool_call_id": one["tools"][0]}
+        history.append({**result, "content": one["text"]})
+    whole = oracle.render(family.source, history, cue=True, **given, **family.variables)
+    if whole is not None and all(one["text"] in whole for one in answers):
+        assert tokens == theirs.tokens(whole), whole
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "thinking"])

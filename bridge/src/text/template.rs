@@ -33,22 +33,38 @@ fn kind(kind: TurnsKind) -> TurnKind {
     }
 }
 
-/// A turn that owns its texts. Fails on tools that are not JSON schemas.
+/// A turn that owns its texts. Fails on tools that are not JSON schemas, and on calls that are not JSON objects.
 unsafe fn owned(turn: &TurnsTurn) -> Result<Turn, String> {
     let text = turn.text.to_string_lossy();
+    let listed = turn.tools.as_slice();
     Ok(match turn.kind {
         TurnsKind::System => Turn::System(text),
         TurnsKind::User => Turn::User(text),
-        TurnsKind::Assistant => Turn::Assistant(text),
+        TurnsKind::Assistant if listed.is_empty() => Turn::Assistant(text),
+        TurnsKind::Assistant => {
+            let parsed: Result<Vec<_>, _> = listed
+                .iter()
+                .map(|call| text::call(&call.to_string_lossy()))
+                .collect();
+            Turn::Calls {
+                text,
+                calls: parsed?,
+            }
+        }
         TurnsKind::Tools => {
-            let schemas = turn.tools.as_slice().iter();
-            let parsed: Result<Vec<_>, _> = schemas
+            let parsed: Result<Vec<_>, _> = listed
+                .iter()
                 .map(|schema| text::tool(&schema.to_string_lossy()))
                 .collect();
             Turn::Tools(parsed?)
         }
         TurnsKind::Answer => Turn::Answer {
             name: turn.name.to_string_lossy(),
+            id: match listed {
+                [] => String::new(),
+                [id] => id.to_string_lossy(),
+                _ => return Err(format!("an answer has {} ids; give one", listed.len())),
+            },
             value: text,
         },
         TurnsKind::Cue => Turn::Cue,

@@ -8,6 +8,7 @@ use crate::tools::{self, Form};
 use inferlet::http::Responder;
 use inferlet::prelude::*;
 use inferlet::runtime;
+use inferlet::tools::Call;
 use serde_json::{json, Map, Value};
 use std::collections::HashMap;
 
@@ -114,7 +115,7 @@ pub fn prepare(fields: &Map<String, Value>) -> Parsed<(Options, Context)> {
             format!("'messages' has more than {MAX_MESSAGES} messages"),
         ));
     }
-    let mut called = HashMap::new(); // id of a call → name of its tool
+    let mut called = HashMap::new(); // id of a call → the call
     for (index, message) in messages.iter().enumerate() {
         add(
             &mut context,
@@ -131,15 +132,17 @@ fn add(
     context: &mut Context,
     message: &Value,
     place: &str,
-    called: &mut HashMap<String, String>,
+    called: &mut HashMap<String, Call>,
 ) -> Parsed<()> {
     let calls = match &message["tool_calls"] {
-        Value::Null => Vec::new(),
-        Value::Array(calls) if calls.iter().all(is_call) => calls.clone(),
-        _ => {
-            let text = "each call must have an id and a function with the texts name and arguments";
-            return Err(ApiError::invalid(&format!("{place}.tool_calls"), text));
-        }
+        Value::Null => Some(Vec::new()),
+        Value::Array(calls) => calls.iter().map(call_of).collect(),
+        _ => None,
+    };
+    let Some(calls) = calls else {
+        let text = "each call must have an id and a function with the texts name and arguments, \
+                    and the arguments must be a JSON object";
+        return Err(ApiError::invalid(&format!("{place}.tool_calls"), text));
     };
     let refusal = message["refusal"].as_str();
     let mut text = match &message["content"] {
@@ -148,29 +151,19 @@ fn add(
     };
     text += refusal.unwrap_or_default();
     for call in &calls {
-        // As most models write calls themselves.
-        let name = call["function"]["name"].as_str().unwrap_or_default();
-        let arguments = call["function"]["arguments"].as_str().unwrap_or("{}");
-        text += &format!(
-            "<tool_call>\n{{\"name\": {}, \"arguments\": {arguments}}}\n</tool_call>",
-            json!(name)
-        );
-        called.insert(
-            call["id"].as_str().unwrap_or_default().to_string(),
-            name.to_string(),
-        );
+        called.insert(call.id.clone(), call.clone());
     }
     match message["role"].as_str() {
         Some("system" | "developer") => drop(context.system(&text)),
         Some("user") => drop(context.user(&text)),
-        Some("assistant") => drop(context.assistant(&text)),
+        Some("assistant") => drop(context.assistant_calls(&text, &calls)),
         Some("tool") => {
             let id = message["tool_call_id"].as_str().unwrap_or_default();
-            let Some(name) = called.get(id) else {
+            let Some(call) = called.get(id) else {
                 let text = format!("no call before this message has the id '{id}'");
                 return Err(ApiError::invalid(&format!("{place}.tool_call_id"), text));
             };
-            context.answer_tool(name, &text);
+            context.answer_call(call, &text);
         }
         Some(role) => {
             let text = format!(
@@ -188,9 +181,20 @@ fn add(
     Ok(())
 }
 
-fn is_call(call: &Value) -> bool {
+/// Reads a call of an earlier turn. Empty arguments, and null, stand for none.
+fn call_of(call: &Value) -> Option<Call> {
     let function = &call["function"];
-    call["id"].is_string() && function["name"].is_string() && function["arguments"].is_string()
+    let name = function["name"].as_str().filter(|name| !name.is_empty())?;
+    let arguments = function["arguments"].as_str()?;
+    let valid = match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => value.is_object() || value.is_null(),
+        Err(_) => arguments.trim().is_empty(),
+    };
+    valid.then_some(Call {
+        name: name.into(),
+        arguments: arguments.into(),
+        id: call["id"].as_str()?.into(),
+    })
 }
 
 /// A text, or a list of parts that are texts. A refusal is what the model said earlier.

@@ -72,8 +72,11 @@ pub struct Scored {
     pub top: Vec<(u32, f32)>,
 }
 
+#[derive(Default)]
 pub struct Usage {
     pub prompt: usize,
+    /// Those of the prompt that the engine found in its cache.
+    pub cached: usize,
     pub completion: usize,
     /// Those of the completion that were thoughts.
     pub thoughts: usize,
@@ -85,6 +88,7 @@ impl Usage {
             "prompt_tokens": self.prompt,
             "completion_tokens": self.completion,
             "total_tokens": self.prompt + self.completion,
+            "prompt_tokens_details": { "cached_tokens": self.cached },
             "completion_tokens_details": { "reasoning_tokens": self.thoughts },
         })
     }
@@ -101,13 +105,14 @@ where
     F: std::future::Future<Output = Result<()>>,
 {
     let mut take = take;
+    let lengths: Vec<usize> = prompts.iter().map(length).collect();
     let mut usage = Usage {
-        prompt: prompts.iter().map(length).sum(),
-        completion: 0,
-        thoughts: 0,
+        prompt: lengths.iter().sum(),
+        ..Usage::default()
     };
     let groups = prompts.into_iter().map(|prompt| forks(options, prompt));
-    let contexts = try_join_all(groups).await?.into_iter().flatten();
+    let (groups, cached): (Vec<_>, Vec<_>) = try_join_all(groups).await?.into_iter().unzip();
+    let contexts = groups.into_iter().flatten();
     let (tell, mut told) = mpsc::unbounded();
     let runs = contexts.enumerate().map(|(choice, context)| {
         let tell = tell.clone();
@@ -123,12 +128,26 @@ where
     };
     let (counts, delivered) = inferlet::futures::join!(runs, deliver);
     delivered?;
-    for count in counts {
-        let (generated, thoughts) = count?;
-        usage.completion += generated;
-        usage.thoughts += thoughts;
+    let counts = counts.into_iter().collect::<Result<Vec<Count>>>()?;
+    for count in &counts {
+        usage.completion += count.generated;
+        usage.thoughts += count.thoughts;
+    }
+    let choices = counts.chunks(options.choices);
+    for ((own, shared), length) in choices.zip(cached).zip(lengths) {
+        // Choices that compute the prompt each for itself also find what one of them has computed.
+        let found = shared + own.iter().map(|count| count.cached).min().unwrap_or(0);
+        usage.cached += length.min(found as usize);
     }
     Ok(usage)
+}
+
+/// The tokens of one choice.
+struct Count {
+    generated: usize,
+    thoughts: usize,
+    /// Tokens of the prompt that the choice's own context found in the engine's cache.
+    cached: u64,
 }
 
 /// The number of tokens of a prompt.
@@ -136,9 +155,10 @@ pub fn length(prompt: &Context) -> usize {
     prompt.seq_len() as usize + prompt.buffer().len()
 }
 
-/// The contexts of the choices of one prompt.
-async fn forks(options: &Options, mut prompt: Context) -> Result<Vec<Context>> {
+/// The contexts of the choices of one prompt, and how many tokens of the part that they share were cached.
+async fn forks(options: &Options, mut prompt: Context) -> Result<(Vec<Context>, u64)> {
     let mut contexts = Vec::new();
+    let mut cached = 0;
     if options.adapter.is_some() {
         // The adapter applies to passes of a generation only, so the prompt is computed there. The engine shares equal
         // beginnings.
@@ -154,6 +174,7 @@ async fn forks(options: &Options, mut prompt: Context) -> Result<Vec<Context>> {
         if let Some(last) = last {
             let all = prompt.buffer().to_vec();
             prompt = prefilled(prompt, &all[..all.len() - 1]).await?;
+            cached = prompt.cached_tokens();
             for _ in 0..options.choices {
                 let mut fork = prompt.fork()?;
                 fork.append(&[last]);
@@ -163,7 +184,7 @@ async fn forks(options: &Options, mut prompt: Context) -> Result<Vec<Context>> {
     } else {
         contexts.push(prompt);
     }
-    Ok(contexts)
+    Ok((contexts, cached))
 }
 
 /// Returns a context of the same model in which these tokens are computed.
@@ -176,13 +197,13 @@ async fn prefilled(prompt: Context, tokens: &[u32]) -> Result<Context> {
     Ok(context)
 }
 
-/// Generates one choice. Returns the number of its tokens, and how many of them were thoughts.
+/// Generates one choice, and counts its tokens.
 async fn run(
     options: &Options,
     choice: usize,
     mut context: Context,
     tell: mpsc::UnboundedSender<Delta>,
-) -> Result<(usize, usize)> {
+) -> Result<Count> {
     let model = options.model.clone();
     let say = |delta: Delta| drop(tell.unbounded_send(Delta { choice, ..delta }));
     let mut speech = Speech::new(options);
@@ -275,6 +296,7 @@ async fn run(
         }
     }
     let generated = generator.tokens_generated();
+    drop(generator);
     let mut last = speech.end()?;
     last.finish = Some(match (last.calls.is_empty(), &last.stopped_by) {
         (false, _) => "tool_calls",
@@ -282,10 +304,11 @@ async fn run(
         _ => "stop",
     });
     say(last);
-    Ok((
+    Ok(Count {
         generated,
-        speech.thoughts.map_or(0, |thoughts| thoughts.count),
-    ))
+        thoughts: speech.thoughts.map_or(0, |thoughts| thoughts.count),
+        cached: context.cached_tokens(),
+    })
 }
 
 /// The mask of the next token under a constraint that the inferlet applies itself. An empty mask allows all tokens. None

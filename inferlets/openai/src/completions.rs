@@ -187,8 +187,7 @@ impl Completion {
     fn no_usage(&self) -> Usage {
         Usage {
             prompt: self.prompts.iter().map(|prompt| prompt.tokens.len()).sum(),
-            completion: 0,
-            thoughts: 0,
+            ..Usage::default()
         }
     }
 

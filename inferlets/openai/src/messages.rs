@@ -328,6 +328,16 @@ fn head(options: &Options, usage: Value) -> Value {
     })
 }
 
+/// The tokens of a request. `input_tokens` are those that were not cached, as the API has it.
+fn usage_of(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.prompt - usage.cached,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached,
+        "output_tokens": usage.completion,
+    })
+}
+
 fn message(options: &Options, choice: &Choice, usage: &Usage) -> Value {
     let mut content = Vec::new();
     if !choice.thought.is_empty() {
@@ -338,8 +348,7 @@ fn message(options: &Options, choice: &Choice, usage: &Usage) -> Value {
     }
     let calls = choice.calls.iter().enumerate();
     content.extend(calls.map(|(index, call)| tool_use(index, call)));
-    let usage = json!({ "input_tokens": usage.prompt, "output_tokens": usage.completion });
-    let mut message = head(options, usage);
+    let mut message = head(options, usage_of(usage));
     message["content"] = content.into();
     message["stop_reason"] = stop_reason(choice.finish, &choice.stopped_by).into();
     message["stop_sequence"] = json!(choice.stopped_by);
@@ -420,7 +429,11 @@ async fn stream(
     shows_thoughts: bool,
     respond: Responder,
 ) -> Result<()> {
-    let usage = json!({ "input_tokens": length(&prompt), "output_tokens": 0 });
+    // What is cached is known when the answer begins. The last event counts again.
+    let usage = usage_of(&Usage {
+        prompt: length(&prompt),
+        ..Usage::default()
+    });
     let start = json!({ "type": "message_start", "message": head(&options, usage) });
     let events = &SharedEvents::named(respond, vec![start]);
     let blocks = RefCell::new(Blocks {
@@ -438,7 +451,7 @@ async fn stream(
             json!({
                 "type": "message_delta",
                 "delta": { "stop_reason": blocks.stop_reason, "stop_sequence": blocks.stopped_by },
-                "usage": { "input_tokens": usage.prompt, "output_tokens": usage.completion },
+                "usage": usage_of(&usage),
             }),
             json!({ "type": "message_stop" }),
         ],

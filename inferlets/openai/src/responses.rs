@@ -409,7 +409,7 @@ impl Shown {
         response["output"] = output.into();
         response["usage"] = json!({
             "input_tokens": usage.prompt,
-            "input_tokens_details": { "cached_tokens": 0 },
+            "input_tokens_details": { "cached_tokens": usage.cached },
             "output_tokens": usage.completion,
             "output_tokens_details": { "reasoning_tokens": usage.thoughts },
             "total_tokens": usage.prompt + usage.completion,

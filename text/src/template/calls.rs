@@ -2,7 +2,7 @@
 use super::prefix::stand_in_text;
 use super::probe::{seal, stops, user, ASKED, TOOL};
 use super::renderer::Renderer;
-use super::turns::{call_message, Conversation, Turn};
+use super::turns::{call_message, Call, Conversation, Turn};
 use serde_json::{json, Value as Json};
 
 /// A call, between `open` and `close`. An empty `open`: it is the whole turn.
@@ -118,10 +118,14 @@ pub fn calls(renderer: &Renderer) -> Option<Calls> {
 /// The assistant's turn with `count` calls, from behind the cue on.
 fn written(renderer: &Renderer, arguments: &Json, count: usize) -> Option<String> {
     let asked = stand_in_text(ASKED);
-    let names = vec![TOOL.to_string(); count];
+    let call = Call {
+        name: TOOL.into(),
+        id: String::new(),
+        arguments: arguments.clone(),
+    };
     let messages = vec![
         json!({"role": "user", "content": asked}),
-        call_message(&names, arguments, &renderer.style),
+        call_message("", &vec![call; count], &renderer.style),
     ];
     let text = renderer
         .render_messages(

@@ -3,8 +3,9 @@ use super::marks::{Disguise, GUARD, STAND_IN};
 use super::prefix::{certain, stand_in, stand_in_text};
 use super::renderer::Renderer;
 use super::specials::Encoder;
-use super::turns::{Turn, TurnKind};
+use super::turns::{answered, Call, Turn, TurnKind};
 use crate::tokenizer::Tokenizer;
+use serde_json::json;
 
 /// The number of earlier turns that are rendered. No known template looks back further.
 const MEMORY: usize = 8;
@@ -88,13 +89,9 @@ impl Extension<'_> {
     fn attempt(&self, before: &[TurnKind], turns: &[Turn]) -> Result<Vec<u32>, String> {
         let (renderer, encoder) = (self.renderer, &self.encoder);
         let known = stand_ins(renderer, before, turns);
-        let answers: Vec<String> = match known.last() {
-            Some(Turn::Calls { names, .. }) => names.clone(),
-            _ => vec![],
-        };
         let all: Vec<Turn> = known.iter().chain(turns).cloned().collect();
-        let old = certain(renderer, &known, false, &answers)?;
-        let new = certain(renderer, &all, self.closed, &[])?;
+        let old = certain(renderer, &known, false, last_calls(&known))?;
+        let new = certain(renderer, &all, self.closed, last_calls(&all))?;
         let Some(added) = new.strip_prefix(&old) else {
             return Err("the chat template rewrites earlier turns".into());
         };
@@ -152,6 +149,14 @@ impl Extension<'_> {
     }
 }
 
+/// The calls of the last turn. Their answers come next.
+fn last_calls(turns: &[Turn]) -> &[Call] {
+    match turns.last() {
+        Some(Turn::Calls { calls, .. }) => calls,
+        _ => &[],
+    }
+}
+
 /// Keeps the leading system and tools turns, and the last turns from a user's turn on.
 fn remembered(before: &[TurnKind]) -> Vec<TurnKind> {
     let lead = before
@@ -184,8 +189,9 @@ fn stand_ins(renderer: &Renderer, before: &[TurnKind], turns: &[Turn]) -> Vec<Tu
         .iter()
         .enumerate()
         .map(|(n, kind)| match (stand_in(*kind, n), named) {
-            (Turn::Answer { value, .. }, Some(name)) => Turn::Answer {
+            (Turn::Answer { id, value, .. }, Some(name)) => Turn::Answer {
                 name: name.into(),
+                id,
                 value,
             },
             (turn, _) => turn,
@@ -195,32 +201,17 @@ fn stand_ins(renderer: &Renderer, before: &[TurnKind], turns: &[Turn]) -> Vec<Tu
         if known[i].kind() != TurnKind::Assistant || !renderer.style.writes_calls {
             continue;
         }
-        let answers = count_answers(&known[i + 1..]);
-        let goes_on = i + 1 + answers == known.len();
-        let rest: &[Turn] = if goes_on { turns } else { &[] };
-        let names: Vec<String> = known[i + 1..]
-            .iter()
-            .chain(rest)
-            .map_while(|turn| match turn {
-                Turn::Answer { name, .. } => Some(name.clone()),
-                _ => None,
-            })
-            .collect();
-        if !names.is_empty() {
-            known[i] = Turn::Calls {
-                names,
-                sample: stand_in_text(i),
-            };
+        let sample = json!({"value": stand_in_text(i)});
+        let mut calls = answered(&known[i + 1..], &sample);
+        if i + 1 + calls.len() == known.len() {
+            calls.extend(answered(turns, &sample));
+        }
+        if !calls.is_empty() {
+            let text = String::new();
+            known[i] = Turn::Calls { text, calls };
         }
     }
     known
-}
-
-fn count_answers(turns: &[Turn]) -> usize {
-    turns
-        .iter()
-        .take_while(|turn| turn.kind() == TurnKind::Answer)
-        .count()
 }
 
 /// Where a turn of this kind usually stands.

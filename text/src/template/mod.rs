@@ -23,4 +23,4 @@ mod tests;
 
 pub use chat::{variables, ChatTemplate, Setup};
 pub use engine::Moment;
-pub use turns::{tool, Turn, TurnKind};
+pub use turns::{call, tool, Call, Turn, TurnKind};

@@ -8,7 +8,8 @@
 use super::marks::{END, STAND_IN};
 use super::renderer::Renderer;
 use super::specials::Specials;
-use super::turns::{Turn, TurnKind};
+use super::turns::{Call, Turn, TurnKind};
+use serde_json::Value as Json;
 
 /// A stand-in for a turn that is not known. `n` tells stand-ins apart.
 pub fn stand_in(kind: TurnKind, n: usize) -> Turn {
@@ -20,6 +21,7 @@ pub fn stand_in(kind: TurnKind, n: usize) -> Turn {
         TurnKind::Tools => Turn::Tools(vec![stand_in_tool(&text)]),
         TurnKind::Answer => Turn::Answer {
             name: "tool".into(),
+            id: String::new(),
             value: text,
         },
     }
@@ -29,7 +31,7 @@ pub fn stand_in_text(n: usize) -> String {
     format!("{STAND_IN}known{n}{STAND_IN}")
 }
 
-pub fn stand_in_tool(name: &str) -> serde_json::Value {
+pub fn stand_in_tool(name: &str) -> Json {
     serde_json::json!({"type": "function", "function": {
         "name": name,
         "description": "What it does.",
@@ -54,12 +56,12 @@ struct Trial {
 }
 
 /// The text of `turns` that all continuations share. With `closed`, tool answers are complete: none follows in their turn.
-/// `answers` are tools whose answers come next for sure.
+/// `answered` are calls whose answers come next for sure.
 pub fn certain(
     renderer: &Renderer,
     turns: &[Turn],
     closed: bool,
-    answers: &[String],
+    answered: &[Call],
 ) -> Result<String, String> {
     let Some(last) = turns.last() else {
         return Ok(String::new());
@@ -69,7 +71,7 @@ pub fn certain(
     }
     let turns = &renderer.guarded(turns)[..];
     let marked = marked(turns);
-    let followers = followers(last.kind(), closed, answers);
+    let followers = followers(last.kind(), closed, answered);
     let mut first_error = None;
     let mut trials = Vec::new();
     for follower in &followers {
@@ -129,7 +131,13 @@ fn marked(turns: &[Turn]) -> Vec<Turn> {
     match turns.last_mut() {
         Some(Turn::System(text) | Turn::User(text) | Turn::Assistant(text)) => *text = mark(text),
         Some(Turn::Answer { value, .. }) => *value = mark(value),
-        Some(Turn::Calls { sample, .. }) => *sample = mark(sample),
+        Some(Turn::Calls { calls, .. }) => {
+            if let Some(call) = calls.last_mut() {
+                if !mark_last(&mut call.arguments, &mark) {
+                    call.name = mark(&call.name);
+                }
+            }
+        }
         Some(Turn::Tools(tools)) => {
             if let Some(tool) = tools.last_mut() {
                 let name = mark(tool["function"]["name"].as_str().unwrap_or_default());
@@ -141,14 +149,31 @@ fn marked(turns: &[Turn]) -> Vec<Turn> {
     turns
 }
 
-fn followers(last: TurnKind, closed: bool, answers: &[String]) -> Vec<Vec<Turn>> {
+/// Marks the last text among the values of `json`. Returns whether there is one.
+fn mark_last(json: &mut Json, mark: &dyn Fn(&str) -> String) -> bool {
+    match json {
+        Json::String(text) => {
+            *text = mark(text);
+            true
+        }
+        Json::Array(items) => items.iter_mut().rev().any(|item| mark_last(item, mark)),
+        Json::Object(entries) => entries
+            .iter_mut()
+            .rev()
+            .any(|(_, value)| mark_last(value, mark)),
+        _ => false,
+    }
+}
+
+fn followers(last: TurnKind, closed: bool, answered: &[Call]) -> Vec<Vec<Turn>> {
     let next = |kind| vec![stand_in(kind, NEXT)];
-    if !answers.is_empty() {
-        let answer = |name: &String| Turn::Answer {
-            name: name.clone(),
+    if !answered.is_empty() {
+        let answer = |call: &Call| Turn::Answer {
+            name: call.name.clone(),
+            id: call.id.clone(),
             value: stand_in_text(NEXT),
         };
-        return vec![answers.iter().map(answer).collect(), vec![]];
+        return vec![answered.iter().map(answer).collect(), vec![]];
     }
     match last {
         TurnKind::System | TurnKind::Tools => vec![next(TurnKind::User), vec![]],

@@ -1,7 +1,8 @@
 //! What a template can be told and what it writes around a turn, found by rendering small conversations.
 use super::prefix::{certain, stand_in_text, stand_in_tool};
 use super::renderer::Renderer;
-use super::turns::{Style, Turn};
+use super::turns::{Call, Style, Turn};
+use serde_json::json;
 
 /// Stand-ins of the probes.
 pub const ASKED: usize = 100;
@@ -17,16 +18,25 @@ pub fn assistant(n: usize) -> Turn {
     Turn::Assistant(stand_in_text(n))
 }
 
+fn call(n: usize) -> Call {
+    Call {
+        name: TOOL.into(),
+        id: String::new(),
+        arguments: json!({"value": stand_in_text(n)}),
+    }
+}
+
 fn calls(n: usize) -> Turn {
     Turn::Calls {
-        names: vec![TOOL.into()],
-        sample: stand_in_text(n),
+        text: String::new(),
+        calls: vec![call(n)],
     }
 }
 
 fn answer(n: usize) -> Turn {
     Turn::Answer {
         name: TOOL.into(),
+        id: String::new(),
         value: stand_in_text(n),
     }
 }
@@ -61,14 +71,27 @@ pub fn find_style(renderer: &mut Renderer) -> Result<(), String> {
             null_content,
             text_arguments,
             named_ids,
+            writes_calls: true,
             ..renderer.style.clone()
         };
         let before = std::mem::replace(&mut renderer.style, tried);
         if writes(renderer, &[user(ASKED), calls(SAID)], &[TOOL, &said]) {
-            renderer.style.writes_calls = true;
             break;
         }
         renderer.style = before;
+    }
+    if renderer.style.writes_calls {
+        let two = Turn::Calls {
+            text: String::new(),
+            calls: vec![call(SAID), call(OTHER)],
+        };
+        let with_text = Turn::Calls {
+            text: other.clone(),
+            calls: vec![call(SAID)],
+        };
+        renderer.style.one_call = !writes(renderer, &[user(ASKED), two], &[&said, &other]);
+        renderer.style.text_hides_calls =
+            !writes(renderer, &[user(ASKED), with_text], &[TOOL, &said]);
     }
     let called = if renderer.style.writes_calls {
         calls(SAID)
@@ -135,7 +158,8 @@ pub fn stops(renderer: &Renderer) -> Vec<u32> {
         let specials = renderer.specials.all(behind(&text, SAID));
         match &turns[1] {
             Turn::Assistant(_) => add(specials.first().map(|s| s.2)),
-            _ => add(specials.last().map(|s| s.2)),
+            _ if renderer.style.writes_calls => add(specials.last().map(|s| s.2)),
+            _ => {}
         }
     }
     if let Ok(seal) = seal(renderer) {

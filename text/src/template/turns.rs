@@ -21,17 +21,29 @@ pub enum Turn {
     Assistant(String),
     /// Schemas, as `{"type": "function", "function": {…}}`.
     Tools(Vec<Json>),
+    /// A tool's answer. The id is that of the call; it is empty if the caller gave none.
     Answer {
         name: String,
+        id: String,
         value: String,
     },
     /// Where the model's own turn begins.
     Cue,
-    /// An assistant's turn that called tools; what stands for a turn that the engine has not seen.
+    /// An assistant's turn that calls tools, and the text before the calls.
     Calls {
-        names: Vec<String>,
-        sample: String,
+        text: String,
+        calls: Vec<Call>,
     },
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    pub name: String,
+    /// Empty if the caller gave none.
+    pub id: String,
+    /// A JSON object.
+    pub arguments: Json,
 }
 
 impl Turn {
@@ -50,25 +62,38 @@ impl Turn {
         match self {
             Turn::System(text) | Turn::User(text) | Turn::Assistant(text) => text.len(),
             Turn::Tools(tools) => tools.iter().map(|tool| tool.to_string().len()).sum(),
-            Turn::Answer { name, value } => name.len() + value.len(),
-            Turn::Calls { .. } | Turn::Cue => 0,
+            Turn::Answer { name, id, value } => name.len() + id.len() + value.len(),
+            Turn::Calls { text, calls } => {
+                let bytes = |call: &Call| call.name.len() + call.arguments.to_string().len();
+                text.len() + calls.iter().map(bytes).sum::<usize>()
+            }
+            Turn::Cue => 0,
         }
     }
 
-    /// Shows `look` the content. Tools are shown as JSON.
+    /// Shows `look` the content. Tools and the arguments of calls are shown as JSON.
     pub fn for_each_text(&self, look: &mut dyn FnMut(&str)) {
         match self {
             Turn::System(text) | Turn::User(text) | Turn::Assistant(text) => look(text),
             Turn::Tools(tools) => tools.iter().for_each(|tool| look(&tool.to_string())),
-            Turn::Answer { name, value } => {
+            Turn::Answer { name, id, value } => {
                 look(name);
+                look(id);
                 look(value);
             }
-            Turn::Calls { .. } | Turn::Cue => {}
+            Turn::Calls { text, calls } => {
+                look(text);
+                for call in calls {
+                    look(&call.name);
+                    look(&call.id);
+                    look(&call.arguments.to_string());
+                }
+            }
+            Turn::Cue => {}
         }
     }
 
-    /// The same turn with every text of its content replaced. The sample of a call is ours, not content.
+    /// The same turn with every text of its content replaced.
     pub fn map_texts(&self, with: &dyn Fn(&str) -> String) -> Turn {
         match self {
             Turn::System(text) => Turn::System(with(text)),
@@ -77,14 +102,22 @@ impl Turn {
             Turn::Tools(tools) => {
                 Turn::Tools(tools.iter().map(|tool| map_json(tool, with)).collect())
             }
-            Turn::Answer { name, value } => Turn::Answer {
+            Turn::Answer { name, id, value } => Turn::Answer {
                 name: with(name),
+                id: with(id),
                 value: with(value),
             },
-            Turn::Calls { names, sample } => Turn::Calls {
-                names: names.iter().map(|name| with(name)).collect(),
-                sample: sample.clone(),
-            },
+            Turn::Calls { text, calls } => {
+                let call = |call: &Call| Call {
+                    name: with(&call.name),
+                    id: with(&call.id),
+                    arguments: map_json(&call.arguments, with),
+                };
+                Turn::Calls {
+                    text: with(text),
+                    calls: calls.iter().map(call).collect(),
+                }
+            }
             Turn::Cue => Turn::Cue,
         }
     }
@@ -114,6 +147,10 @@ pub struct Style {
     pub answers_as_user: bool,
     /// It writes tool calls.
     pub writes_calls: bool,
+    /// It writes only one call of a turn, or refuses several: each call is a turn of its own.
+    pub one_call: bool,
+    /// It writes no calls in a turn that has a text: the text is left out.
+    pub text_hides_calls: bool,
     /// It wants an answer to follow a call, not plain text.
     pub wants_calls: bool,
     /// A call's content: null or an empty text; its arguments: an object or JSON text.
@@ -132,6 +169,8 @@ impl Style {
             describes_tools: false,
             answers_as_user: false,
             writes_calls: true,
+            one_call: false,
+            text_hides_calls: false,
             wants_calls: false,
             null_content: true,
             text_arguments: false,
@@ -148,42 +187,103 @@ pub struct Conversation {
     pub cue: bool,
 }
 
-/// Tool call ids that every family takes: nine letters or digits.
-fn call_id(name: &str, n: usize, style: &Style) -> String {
-    match style.named_ids {
-        true => format!("functions.{name}:{n}"),
-        false => format!("{n:09}"),
+/// A tool call's id as every family takes it: nine letters or digits. A call and its answer get the same, whatever the
+/// form of the id that the caller gave.
+fn call_id(name: &str, id: &str, n: usize, style: &Style) -> String {
+    if style.named_ids {
+        return format!("functions.{name}:{n}");
     }
+    if id.is_empty() {
+        return format!("{n:09}");
+    }
+    if id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return id.to_string();
+    }
+    // FNV-1a
+    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{:09}", hash % 1_000_000_000)
 }
 
-/// An assistant's turn that calls these tools.
-pub fn call_message(names: &[String], arguments: &Json, style: &Style) -> Json {
-    let content = if style.null_content {
-        Json::Null
-    } else {
-        json!("")
+/// An assistant's turn that calls tools.
+pub fn call_message(text: &str, calls: &[Call], style: &Style) -> Json {
+    let content = match text {
+        "" if style.null_content => Json::Null,
+        text => json!(text),
     };
-    json!({"role": "assistant", "content": content, "tool_calls": call_list(names, arguments, style)})
+    json!({"role": "assistant", "content": content, "tool_calls": call_list(calls, style)})
 }
 
-fn call_list(names: &[String], arguments: &Json, style: &Style) -> Json {
-    let arguments = match style.text_arguments {
-        true => json!(super::python::plain_json(arguments)),
-        false => arguments.clone(),
+fn call_list(calls: &[Call], style: &Style) -> Json {
+    let one = |(i, call): (usize, &Call)| {
+        let arguments = match style.text_arguments {
+            true => json!(super::python::plain_json(&call.arguments)),
+            false => call.arguments.clone(),
+        };
+        let function = json!({"name": call.name, "arguments": arguments});
+        let id = call_id(&call.name, &call.id, i, style);
+        json!({"id": id, "type": "function", "function": function})
     };
-    let call = |(i, name): (usize, &String)| {
-        let function = json!({"name": name, "arguments": arguments});
-        json!({"id": call_id(name, i, style), "type": "function", "function": function})
+    calls.iter().enumerate().map(one).collect()
+}
+
+/// The calls that answers at the beginning of `turns` belong to, all with these arguments.
+pub fn answered(turns: &[Turn], arguments: &Json) -> Vec<Call> {
+    let call = |turn: &Turn| match turn {
+        Turn::Answer { name, id, .. } => Some(Call {
+            name: name.clone(),
+            id: id.clone(),
+            arguments: arguments.clone(),
+        }),
+        _ => None,
     };
-    names.iter().enumerate().map(call).collect()
+    turns.iter().map_while(call).collect()
+}
+
+/// The same conversation with each call in a turn of its own, and the call's answer behind it.
+fn one_by_one(turns: &[Turn]) -> Vec<Turn> {
+    let mut out = Vec::new();
+    let mut rest = turns;
+    while let Some((turn, behind)) = rest.split_first() {
+        rest = behind;
+        let Turn::Calls { text, calls } = turn else {
+            out.push(turn.clone());
+            continue;
+        };
+        let count = answered(behind, &Json::Null).len();
+        let mut answers = behind[..count].to_vec();
+        rest = &behind[count..];
+        for (i, call) in calls.iter().enumerate() {
+            out.push(Turn::Calls {
+                text: if i == 0 { text.clone() } else { String::new() },
+                calls: vec![call.clone()],
+            });
+            let own = answers.iter().position(|turn| {
+                matches!(turn, Turn::Answer { name, id, .. } if *name == call.name && *id == call.id)
+            });
+            out.extend(own.map(|at| answers.remove(at)));
+        }
+        out.append(&mut answers);
+    }
+    out
 }
 
 impl Conversation {
     pub fn new(turns: &[Turn], style: &Style) -> Self {
+        let single;
+        let turns = match style.one_call {
+            true => {
+                single = one_by_one(turns);
+                &single[..]
+            }
+            false => turns,
+        };
         let mut to = Builder {
             style,
             out: Conversation::default(),
             folded: None,
+            called: Vec::new(),
             answers: 0,
         };
         for (i, turn) in turns.iter().enumerate() {
@@ -198,6 +298,8 @@ struct Builder<'a> {
     out: Conversation,
     /// System text that waits for a user's turn.
     folded: Option<String>,
+    /// The ids of the last turn's calls, as the caller gave them.
+    called: Vec<String>,
     /// Answers since the last call.
     answers: usize,
 }
@@ -223,26 +325,28 @@ impl Builder<'_> {
             }
             Turn::Assistant(text) => {
                 let mut message = json!({"role": "assistant", "content": text});
-                let names: Vec<String> = rest
-                    .iter()
-                    .map_while(|turn| match turn {
-                        Turn::Answer { name, .. } => Some(name.clone()),
-                        _ => None,
-                    })
-                    .collect();
-                if self.style.wants_calls && !names.is_empty() {
-                    message["tool_calls"] = call_list(&names, &json!({}), self.style);
+                let calls = answered(rest, &json!({}));
+                if self.style.wants_calls && !calls.is_empty() {
+                    message["tool_calls"] = call_list(&calls, self.style);
                 }
-                self.answers = 0;
+                self.begin_calls(&calls);
                 self.out.messages.push(message);
             }
-            Turn::Calls { names, sample } => {
-                self.answers = 0;
+            Turn::Calls { text, calls } => {
+                self.begin_calls(calls);
+                if !self.style.writes_calls {
+                    return self.say("assistant", as_text(text, calls));
+                }
+                let text = if self.style.text_hides_calls {
+                    ""
+                } else {
+                    text.as_str()
+                };
                 self.out
                     .messages
-                    .push(call_message(names, &json!({"value": sample}), self.style));
+                    .push(call_message(text, calls, self.style));
             }
-            Turn::Answer { name, value } => self.answer(name, value),
+            Turn::Answer { name, id, value } => self.answer(name, id, value),
             Turn::Cue => self.out.cue = true,
         }
     }
@@ -273,9 +377,15 @@ impl Builder<'_> {
         self.say("system", text.to_string());
     }
 
-    fn answer(&mut self, name: &str, value: &str) {
+    fn begin_calls(&mut self, calls: &[Call]) {
+        self.called = calls.iter().map(|call| call.id.clone()).collect();
+        self.answers = 0;
+    }
+
+    fn answer(&mut self, name: &str, id: &str, value: &str) {
         if !self.style.answers_as_user {
-            let id = call_id(name, self.answers, self.style);
+            let known = self.called.iter().position(|of| of == id && !id.is_empty());
+            let id = call_id(name, id, known.unwrap_or(self.answers), self.style);
             self.answers += 1;
             self.out
                 .messages
@@ -293,6 +403,20 @@ impl Builder<'_> {
         }
         self.answers += 1;
     }
+}
+
+/// Calls for a model whose template has no place for them, in the form that `described` asks for.
+fn as_text(text: &str, calls: &[Call]) -> String {
+    let mut parts = Vec::new();
+    if !text.is_empty() {
+        parts.push(text.to_string());
+    }
+    for call in calls {
+        let object = json!({"name": call.name, "arguments": call.arguments});
+        let object = super::python::plain_json(&object);
+        parts.push(format!("<tool_call>\n{object}\n</tool_call>"));
+    }
+    parts.join("\n")
 }
 
 /// Tools for a model whose template has no place for them.
@@ -334,4 +458,28 @@ pub fn tool(text: &str) -> Result<Json, String> {
         Some(name) if !name.is_empty() => Ok(wrapped),
         _ => Err("a tool's schema has no name; give {\"name\": …, \"description\": …, \"parameters\": …}".into()),
     }
+}
+
+/// A call of an assistant's turn: `{"name": …, "arguments": {…}, "id": …}`. Arguments and id may be missing.
+pub fn call(text: &str) -> Result<Call, String> {
+    let call: Json = serde_json::from_str(text).map_err(|e| format!("a call is not JSON: {e}"))?;
+    let name = match call["name"].as_str() {
+        Some(name) if !name.is_empty() => name.to_string(),
+        _ => return Err("a call has no name; give {\"name\": …, \"arguments\": {…}}".into()),
+    };
+    let arguments = match &call["arguments"] {
+        Json::Null => json!({}),
+        arguments @ Json::Object(_) => arguments.clone(),
+        _ => {
+            return Err(format!(
+                "the arguments of a call of '{name}' are not a JSON object"
+            ))
+        }
+    };
+    let id = call["id"].as_str().unwrap_or_default().to_string();
+    Ok(Call {
+        name,
+        id,
+        arguments,
+    })
 }

@@ -10,9 +10,9 @@ use crate::model::Model;
 use crate::pass::Plan;
 use crate::pie::core::context::Context as RawContext;
 use crate::pie::plus::turns::{Kind, Turn};
-use crate::pie::plus::{bidding, fallible};
+use crate::pie::plus::{bidding, caching, fallible};
 use crate::sample::Sampler;
-use crate::tools::Tool;
+use crate::tools::{Call, Tool};
 use crate::turns::{turn, Turns};
 use crate::{chat, Result};
 
@@ -118,6 +118,13 @@ impl Context {
         self.say(turn(Kind::Assistant, text))
     }
 
+    /// Adds an assistant turn that called tools, written as the model's template writes calls. `text` is what the model
+    /// said before the calls; it may be empty. Give the answers next, with [`answer_call`](Self::answer_call).
+    pub fn assistant_calls(&mut self, text: &str, calls: &[Call]) -> &mut Context {
+        let tools = calls.iter().map(Call::json).collect();
+        self.say(Turn { tools, ..turn(Kind::Assistant, text) })
+    }
+
     /// Marks the place where the model's own turn begins.
     pub fn cue(&mut self) -> &mut Context {
         self.say(turn(Kind::Cue, ""))
@@ -139,6 +146,13 @@ impl Context {
     /// Gives a tool's answer back to the model.
     pub fn answer_tool(&mut self, name: &str, value: &str) -> &mut Context {
         self.say(Turn { name: name.to_string(), ..turn(Kind::Answer, value) })
+    }
+
+    /// Gives a tool's answer to one of several calls back to the model: templates that write the ids of calls write the
+    /// id of this one.
+    pub fn answer_call(&mut self, call: &Call, value: &str) -> &mut Context {
+        let tools = if call.id.is_empty() { Vec::new() } else { vec![call.id.clone()] };
+        self.say(Turn { name: call.name.clone(), tools, ..turn(Kind::Answer, value) })
     }
 
     fn say(&mut self, turn: Turn) -> &mut Context {
@@ -199,6 +213,12 @@ impl Context {
     /// Tokens computed so far, in committed and working pages.
     pub fn seq_len(&self) -> u32 {
         self.raw.committed_page_count() * self.page_size + self.raw.working_page_token_count()
+    }
+
+    /// Returns how many of the tokens that were flushed or given to a generation were found in the engine's prefix
+    /// cache, and not computed. A fork begins with 0.
+    pub fn cached_tokens(&self) -> u64 {
+        caching::cached_tokens(&self.raw)
     }
 
     pub(crate) fn extent(&self) -> Extent {

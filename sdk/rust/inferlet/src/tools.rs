@@ -61,6 +61,30 @@ pub enum Event {
     Call(String, String),
 }
 
+/// A call of a tool in an earlier turn; see [`Context::assistant_calls`](crate::Context::assistant_calls).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// The tool's name.
+    pub name: String,
+    /// The arguments, as the text of a JSON object. An empty text stands for no arguments.
+    pub arguments: String,
+    /// Tells several calls apart. It may be empty.
+    pub id: String,
+}
+
+impl Call {
+    /// The call as the engine's contract has it.
+    pub(crate) fn json(&self) -> String {
+        let arguments = match self.arguments.trim() {
+            "" => "{}",
+            arguments => arguments,
+        };
+        // A Value would sort the keys of the arguments. The name comes last, so that no argument replaces it.
+        let (id, name) = (serde_json::json!(self.id), serde_json::json!(self.name));
+        format!("{{\"arguments\": {arguments}, \"id\": {id}, \"name\": {name}}}")
+    }
+}
+
 /// Finds tool calls. Call `reset` between turns.
 ///
 /// If the model's format of tool calls is unknown, `feed` returns an error.

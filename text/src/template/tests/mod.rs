@@ -1,6 +1,7 @@
 //! Templates in small. Real ones, against Python's Jinja, are in tests/templates.
 mod bad;
 mod calls;
+mod histories;
 mod speech;
 mod text;
 
@@ -69,4 +70,12 @@ fn system(text: &str) -> Turn {
 
 fn assistant(text: &str) -> Turn {
     Turn::Assistant(text.into())
+}
+
+fn answer(name: &str, id: &str, value: &str) -> Turn {
+    Turn::Answer {
+        name: name.into(),
+        id: id.into(),
+        value: value.into(),
+    }
 }

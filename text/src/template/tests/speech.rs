@@ -179,10 +179,7 @@ fn tools_that_a_template_does_not_know_are_described() {
         "{said}"
     );
     assert!(said.contains("{\"name\": \"add\"}\n") && said.contains("<tool_call>"));
-    let answer = Turn::Answer {
-        name: "add".into(),
-        value: "3".into(),
-    };
+    let answer = answer("add", "", "3");
     let said = say(
         &chat,
         &[TurnKind::User, TurnKind::Cue],
@@ -190,14 +187,14 @@ fn tools_that_a_template_does_not_know_are_described() {
     );
     assert_eq!(said, "‹<|im_start|>›tool\n3‹<|im_end|>›\n‹<|im_start|>›tool\n3‹<|im_end|>›\n‹<|im_start|>›assistant\n");
     let chat = load(FOLDING).unwrap();
-    let answer = |value: &str| Turn::Answer {
-        name: "add".into(),
-        value: value.into(),
-    };
     let said = say(
         &chat,
         &[TurnKind::User, TurnKind::Cue],
-        &[answer("3"), answer("4"), Turn::Cue],
+        &[
+            super::answer("add", "", "3"),
+            super::answer("add", "", "4"),
+            Turn::Cue,
+        ],
     );
     assert_eq!(said, "‹[INST]›<tool_response>\n3\n</tool_response>\n<tool_response>\n4\n</tool_response>‹[/INST]›");
 }
