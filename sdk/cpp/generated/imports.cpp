@@ -551,6 +551,9 @@ void __wasm_import_pieX3AplusX2FadaptersX00names(int32_t, uint8_t *);
 extern "C" __attribute__((import_module("pie:plus/broadcasts")))
 __attribute__((import_name("dropped")))
 int64_t __wasm_import_pieX3AplusX2FbroadcastsX00dropped(int32_t);
+extern "C" __attribute__((import_module("pie:plus/caching")))
+__attribute__((import_name("cached-tokens")))
+int64_t __wasm_import_pieX3AplusX2FcachingX00cached_tokens(int32_t);
 extern "C" __attribute__((import_module("wasi:io/error@0.2.12")))
 __attribute__((import_name("[resource-drop]error")))
 void __wasm_import_wasiX3AioX2FerrorX400X2E2X2E12X00X5Bresource_dropX5Derror(int32_t);
@@ -3601,6 +3604,11 @@ std::expected<wit::vector<wit::string>, wit::string> pie::plus::adapters::Names(
 uint64_t pie::plus::broadcasts::Dropped(std::reference_wrapper<const core::messaging::Subscription> subscription)
 {
   auto ret = __wasm_import_pieX3AplusX2FbroadcastsX00dropped(subscription.get().get_handle());
+  return (uint64_t(ret));
+}
+uint64_t pie::plus::caching::CachedTokens(std::reference_wrapper<const core::context::Context> context)
+{
+  auto ret = __wasm_import_pieX3AplusX2FcachingX00cached_tokens(context.get().get_handle());
   return (uint64_t(ret));
 }
 wasi::io::error::Error::~Error()

@@ -602,7 +602,9 @@ namespace pie {
         wit::string text;
         /// The name of the tool that answers; empty for other kinds.
         wit::string name;
-        /// The JSON schemas of the tools; empty for other kinds.
+        /// In `tools`: the JSON schemas of the tools. In `assistant`: the tool calls of the turn; each is a JSON object with
+        /// the keys `name`, `arguments` (an object) and `id` (may be missing). In `answer`: the id of the call, if it has
+        /// one. Empty for other kinds.
         wit::vector<wit::string> tools;
       };
       /// Returns the tokens that the template adds for `turns` after turns of the kinds `before`.
@@ -793,6 +795,14 @@ namespace pie {
       using Subscription = core::messaging::Subscription;
       /// Returns how many messages the subscription has dropped, because its buffer was full: the oldest ones.
       uint64_t Dropped(std::reference_wrapper<const core::messaging::Subscription> subscription);
+    }
+    /// What the engine did not have to compute.
+    namespace caching {
+      using Context = core::context::Context;
+      /// Returns how many tokens of the passes on this context were found in the prefix cache, instead of being computed.
+      /// Tokens that a chain chose do not count. The number includes every pass whose output has arrived. A fork, and a
+      /// context that was opened, begin with 0.
+      uint64_t CachedTokens(std::reference_wrapper<const core::context::Context> context);
     }
   }
 }

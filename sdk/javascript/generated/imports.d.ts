@@ -15,6 +15,7 @@
 /// <reference path="./interfaces/pie-plus-adapters.d.ts" />
 /// <reference path="./interfaces/pie-plus-bidding.d.ts" />
 /// <reference path="./interfaces/pie-plus-broadcasts.d.ts" />
+/// <reference path="./interfaces/pie-plus-caching.d.ts" />
 /// <reference path="./interfaces/pie-plus-calls.d.ts" />
 /// <reference path="./interfaces/pie-plus-chains.d.ts" />
 /// <reference path="./interfaces/pie-plus-constraints.d.ts" />
@@ -53,6 +54,7 @@ declare module 'pie:sdk/imports' {
   export type * as PiePlusAdapters from 'pie:plus/adapters'; // import pie:plus/adapters
   export type * as PiePlusBidding from 'pie:plus/bidding'; // import pie:plus/bidding
   export type * as PiePlusBroadcasts from 'pie:plus/broadcasts'; // import pie:plus/broadcasts
+  export type * as PiePlusCaching from 'pie:plus/caching'; // import pie:plus/caching
   export type * as PiePlusCalls from 'pie:plus/calls'; // import pie:plus/calls
   export type * as PiePlusChains from 'pie:plus/chains'; // import pie:plus/chains
   export type * as PiePlusConstraints from 'pie:plus/constraints'; // import pie:plus/constraints

@@ -40,7 +40,9 @@ declare module 'pie:plus/turns' {
      */
     name: string,
     /**
-     * The JSON schemas of the tools; empty for other kinds.
+     * In `tools`: the JSON schemas of the tools. In `assistant`: the tool calls of the turn; each is a JSON object with
+     * the keys `name`, `arguments` (an object) and `id` (may be missing). In `answer`: the id of the call, if it has
+     * one. Empty for other kinds.
      */
     tools: Array<string>,
   }
