@@ -78,7 +78,9 @@ TEST_F(GrammarTest, ErrorsTellThePlace) {
             "grammar: /items/contains: the keyword `contains` is not enforced");
   EXPECT_EQ(ErrorOf(Grammar::FromEbnf("root ::= a")),
             "grammar: line 1, column 10: the rule `a` is not defined");
-  EXPECT_TRUE(ErrorOf(Grammar::FromRegex("(")).starts_with("grammar: the regular expression"));
+  EXPECT_TRUE(ErrorOf(Grammar::FromRegex("ab("))
+                  .starts_with("grammar: line 1, column 3: the regular expression"))
+      << ErrorOf(Grammar::FromRegex("ab("));
   EXPECT_TRUE(ErrorOf(Grammar::FromJsonSchema("{")).contains("not JSON"));
 }
 
