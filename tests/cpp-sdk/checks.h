@@ -24,3 +24,4 @@ inferlet::Task<inferlet::Result<void>> CheckJson(Faults& faults);
 inferlet::Task<inferlet::Result<void>> CheckDescribed(Faults& faults);
 inferlet::Task<inferlet::Result<void>> CheckTasks(Faults& faults);
 inferlet::Task<inferlet::Result<void>> CheckGenerators(Faults& faults);
+inferlet::Task<inferlet::Result<void>> CheckContexts(Faults& faults);

@@ -51,6 +51,8 @@ Task<Result<Json>> Main(Json input) {
     PIE_TRY(co_await CheckTasks(faults));
   } else if (group == "generators") {
     PIE_TRY(co_await CheckGenerators(faults));
+  } else if (group == "contexts") {
+    PIE_TRY(co_await CheckContexts(faults));
   } else if (group == "stdout") {
     std::printf("one line\nand a part");
   } else if (group == "deadlock") {

@@ -1,4 +1,5 @@
-"""What only the C++ SDK has: JSON, coroutines, drafts. The inferlet in this folder tests itself."""
+"""What only the C++ SDK has: JSON, coroutines, drafts, errors that a context keeps. The inferlet in
+this folder tests itself."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def run(group: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("group", ["json", "tasks", "generators"])
+@pytest.mark.parametrize("group", ["json", "tasks", "generators", "contexts"])
 def test_nothing_is_wrong_with(group: str):
     done = run(group)
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ import inspect
 
 from table import GREEDY, case, context_with, encode, load_model
 
-from inferlet import Context, PieError
+from inferlet import Context, PieError, tools
 
 
 @case
@@ -46,6 +46,10 @@ async def turns(script: list[dict]) -> list:
                 ctx.equip_tools(step["tools"])
             case "answer":
                 ctx.answer_tool(step["name"], text)
+            case "calls":
+                ctx.assistant_calls(text, [tools.Call(**call) for call in step["calls"]])
+            case "answer_call":
+                ctx.answer_call(tools.Call(**step["calls"][0]), text)
             case "cue" | "seal" as turn:
                 getattr(ctx, turn)()
             case "append":
@@ -56,6 +60,20 @@ async def turns(script: list[dict]) -> list:
             case "fork":
                 ctx = ctx.fork()
     return tokens + ctx.buffer()
+
+
+@case
+async def cached_tokens(text: str) -> dict:
+    model = load_model()
+    with await context_with(model, text), Context(model) as second:
+        fresh = second.cached_tokens
+        await second.append(encode(model, text)).flush()
+        with second.fork() as fork:
+            return {
+                "fresh": fresh,
+                "found": second.cached_tokens > 0,
+                "fork": fork.cached_tokens,
+            }
 
 
 @case

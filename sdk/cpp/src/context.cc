@@ -70,6 +70,14 @@ void Say(ContextState& state, detail::Turns::Turn turn) {
   if (!said) state.fault = std::move(said).error();
 }
 
+// Returns the call as the engine's contract has it. The text of the arguments goes in as it is:
+// parsing could change its numbers. The name comes last, so that no argument replaces it.
+std::string CallText(const tools::Call& call) {
+  const bool is_blank = call.arguments.find_first_not_of(" \t\r\n") == std::string::npos;
+  return "{\"arguments\": " + (is_blank ? "{}" : call.arguments) +
+         ", \"id\": " + Json(call.id).Dump() + ", \"name\": " + Json(call.name).Dump() + "}";
+}
+
 }  // namespace
 
 Context& Context::System(std::string_view text) {
@@ -84,12 +92,25 @@ Context& Context::Assistant(std::string_view text) {
   Say(*state_, {Kind::kAssistant, std::string(text)});
   return *this;
 }
+Context& Context::AssistantCalls(std::string_view text, std::span<const tools::Call> calls) {
+  std::vector<std::string> texts;
+  texts.reserve(calls.size());
+  for (const tools::Call& call : calls) texts.push_back(CallText(call));
+  Say(*state_, {Kind::kAssistant, std::string(text), {}, std::move(texts)});
+  return *this;
+}
 Context& Context::Cue() {
   Say(*state_, {Kind::kCue, {}});
   return *this;
 }
 Context& Context::AnswerTool(std::string_view name, std::string_view value) {
   Say(*state_, {Kind::kAnswer, std::string(value), std::string(name)});
+  return *this;
+}
+Context& Context::AnswerCall(const tools::Call& call, std::string_view value) {
+  std::vector<std::string> ids;
+  if (!call.id.empty()) ids.push_back(call.id);
+  Say(*state_, {Kind::kAnswer, std::string(value), call.name, std::move(ids)});
   return *this;
 }
 Result<void> Context::EquipTools(std::span<const std::string> schemas) {
@@ -160,6 +181,9 @@ uint32_t Context::PageSize() const {
 }
 uint32_t Context::SeqLen() const {
   return state_->SeqLen();
+}
+uint64_t Context::CachedTokens() const {
+  return pie::plus::caching::CachedTokens(state_->raw);
 }
 const std::vector<uint32_t>& Context::Buffer() const {
   return state_->buffer;

@@ -2,6 +2,7 @@
 import { Context as RawContext } from 'pie:core/context';
 import * as rawChat from 'pie:instruct/chat';
 import * as bidding from 'pie:plus/bidding';
+import { cachedTokens } from 'pie:plus/caching';
 import { truncateWorkingPageTokens } from 'pie:plus/fallible';
 import type { Turn } from 'pie:plus/turns';
 import * as check from './check.ts';
@@ -14,8 +15,8 @@ import { Pages } from './pages.ts';
 import { computeNow, runPass } from './pass.ts';
 import type { Sampler } from './sampler.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
-import { encode, encodeSchemas } from './json.ts';
-import type { ToolSchema } from './tools.ts';
+import { checkCall, encode, encodeCalls, encodeSchemas } from './json.ts';
+import type { Call, ToolSchema } from './tools.ts';
 import { forget, remember } from './forgotten.ts';
 import { turn, Turns } from './turns.ts';
 
@@ -119,6 +120,14 @@ export class Context implements Disposable {
     return this.#say(turn('assistant', check.text('text', text)));
   }
 
+  /**
+   * Buffers a finished turn of the model that called tools, written as the model's template writes calls. `text` is
+   * what the model said before the calls; it may be empty. Give the answers next, with `answerCall`.
+   */
+  assistantCalls(text: string, calls: Iterable<Call>): this {
+    return this.#say(turn('assistant', check.text('text', text), '', encodeCalls(calls)));
+  }
+
   /** What stands before the model's own turn. */
   cue(): this {
     return this.#say(turn('cue'));
@@ -132,6 +141,15 @@ export class Context implements Disposable {
   /** Gives a tool's answer back. What is not a string is sent as JSON. */
   answerTool(name: string, value: unknown): this {
     return this.#say(turn('answer', encode(value), check.text('name', name)));
+  }
+
+  /**
+   * Gives a tool's answer to one of several calls back: templates that write the ids of calls write the id of this
+   * one. What is not a string is sent as JSON.
+   */
+  answerCall(call: Call, value: unknown): this {
+    const { name, id } = checkCall('call', call);
+    return this.#say(turn('answer', encode(value), name, id ? [id] : []));
   }
 
   #say(said: Turn): this {
@@ -185,6 +203,14 @@ export class Context implements Disposable {
   get seqLen(): number {
     this.#checkLive();
     return this.pages.length;
+  }
+
+  /**
+   * How many of the tokens that were flushed or given to a generation were found in the engine's prefix cache, and not
+   * computed. A fork begins with 0.
+   */
+  get cachedTokens(): number {
+    return Number(cachedTokens(this.raw));
   }
 
   /** The tokens that have not been computed yet. */

@@ -1,5 +1,6 @@
 /** Values that leave the inferlet: strings verbatim, everything else as JSON. */
-import { kind } from './check.ts';
+import { kind, text } from './check.ts';
+import type { Call } from './tools.ts';
 
 /** Typed arrays (token ids, say) become JSON arrays instead of objects with numbered keys. */
 function plain(_key: string, value: unknown): unknown {
@@ -15,6 +16,35 @@ export function encodeSchemas(schemas: Iterable<string | object>): string[] {
     throw new TypeError(`schemas must be a list of JSON schemas, not ${kind(schemas)}`);
   }
   return Array.from(schemas, encode);
+}
+
+/** The JSON texts of calls. A single call is not a list of them. */
+export function encodeCalls(calls: Iterable<Call>): string[] {
+  if (typeof calls === 'string' || typeof calls?.[Symbol.iterator] !== 'function') {
+    throw new TypeError(`calls must be a list of calls, not ${kind(calls)}`);
+  }
+  return Array.from(calls, (call) => encodeCall(checkCall('each of calls', call)));
+}
+
+/** A call of a tool whose parts have the right types. */
+export function checkCall(name: string, call: Call): Call {
+  if (typeof call !== 'object' || call === null) {
+    throw new TypeError(`${name} must be an object with a name, not ${kind(call)}`);
+  }
+  text('name', call.name);
+  if (call.id !== undefined) text('id', call.id);
+  if (call.arguments === null || !['string', 'object', 'undefined'].includes(typeof call.arguments)) {
+    throw new TypeError(`arguments must be an object or its JSON text, not ${kind(call.arguments)}`);
+  }
+  return call;
+}
+
+/** The call as the engine's contract has it. */
+function encodeCall(call: Call): string {
+  // The text of the arguments goes in as it is: parsing could change its numbers. The name comes last, so that no
+  // argument replaces it.
+  const given = encode(call.arguments ?? '').trim() || '{}';
+  return `{"arguments": ${given}, "id": ${JSON.stringify(call.id ?? '')}, "name": ${JSON.stringify(call.name)}}`;
 }
 
 /** What `main` returns. Nothing is the empty text, as it is in every language; `null` is JSON. */

@@ -11,6 +11,16 @@ import { toU32, type Tokens } from './tokens.ts';
 /** A tool's JSON schema: its text, or the object. */
 export type ToolSchema = string | object;
 
+/** A call of a tool in an earlier turn; see `Context.assistantCalls`. */
+export interface Call {
+  /** The tool's name. */
+  readonly name: string;
+  /** The arguments: an object, or the text of a JSON object. Nothing, or an empty text, stands for no arguments. */
+  readonly arguments?: string | object | undefined;
+  /** Tells several calls apart. It may be missing or empty. */
+  readonly id?: string | undefined;
+}
+
 /** What a batch of tokens changed. */
 export type Event =
   /** No tool call here. */

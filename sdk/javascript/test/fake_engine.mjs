@@ -259,14 +259,16 @@ export const system = user;
 export const assistant = user;
 export const cue = () => Uint32Array.of(256);
 /** A template that writes each turn by itself, and remembers what stood before them. */
-export const told = { before: [] };
+export const told = { before: [], turns: [] };
 export function extend(model, before, turns) {
   told.before = before.slice();
+  told.turns = turns.slice();
   if (turns.length > 1 && turns.some(({ text }) => text === 'refused')) throw 'not together';
   return Uint32Array.from(
     turns.flatMap(({ kind, text }) => [...(kind === 'cue' ? cue() : user(model, text))]),
   );
 }
+export const cachedTokens = (context) => BigInt(context.committed.length);
 export const encode = (_tokenizer, text) => user(undefined, text);
 export const assembling = () => false;
 export const equip = () => Uint32Array.of(258);

@@ -229,6 +229,46 @@ test('turns are written together until something else touches the buffer', () =>
     assert.equal(refused.buffer().length, 'arefusedb'.length);
   }));
 
+test('a turn lists its calls, and an answer names its call', () => {
+  const ctx = new Context(Model.load('fake'));
+  const add = { name: 'add', arguments: '{"y": 1.0, "x": 2}', id: 'call_7' };
+  ctx.assistantCalls('Wait.', [add, { name: 'a "b"', arguments: { é: [1] } }, { name: 'now', arguments: ' ' }]);
+  assert.deepEqual(told.turns, [
+    {
+      kind: 'assistant',
+      text: 'Wait.',
+      name: '',
+      tools: [
+        '{"arguments": {"y": 1.0, "x": 2}, "id": "call_7", "name": "add"}',
+        '{"arguments": {"é":[1]}, "id": "", "name": "a \\"b\\""}',
+        '{"arguments": {}, "id": "", "name": "now"}',
+      ],
+    },
+  ]);
+  ctx.answerCall(add, { sum: 3 }).answerCall({ name: 'now' }, 'noon');
+  assert.deepEqual(told.turns.slice(1), [
+    { kind: 'answer', text: '{"sum":3}', name: 'add', tools: ['call_7'] },
+    { kind: 'answer', text: 'noon', name: 'now', tools: [] },
+  ]);
+  assert.throws(() => ctx.assistantCalls(3, [add]), /^TypeError: text must be a string/);
+  assert.throws(() => ctx.assistantCalls('', add), /^TypeError: calls must be a list/);
+  assert.throws(() => ctx.assistantCalls('', ['add']), /^TypeError: each of calls must be an object/);
+  assert.throws(() => ctx.assistantCalls('', [{}]), /^TypeError: name must be a string/);
+  assert.throws(() => ctx.assistantCalls('', [{ ...add, id: 7 }]), /^TypeError: id must be a string/);
+  assert.throws(() => ctx.assistantCalls('', [{ ...add, arguments: 7 }]), /^TypeError: arguments must be /);
+  assert.throws(() => ctx.answerCall('add', 3), /^TypeError: call must be an object/);
+});
+
+test('cached tokens are those of the engine', () =>
+  run(async () => {
+    const ctx = new Context(Model.load('fake'));
+    assert.equal(ctx.cachedTokens, 0);
+    await ctx.append([97, 98, 99, 100, 101]).flush();
+    assert.equal(ctx.cachedTokens, PAGE);
+    ctx.release();
+    assert.throws(() => ctx.cachedTokens, /released/);
+  }));
+
 test('the engine is told what to expect, and what the program bids', async () => {
   market.length = 0;
   for (const options of [{ maxTokens: 6 }, { maxTokens: 6, horizon: 4 }, {}]) await greedyTokens(options);

@@ -73,6 +73,7 @@ def extend(model: Model, before: list[Any], turns: list[Any]) -> list[int]:
     """A template that writes what it was told: the kinds before, then each turn."""
     state.calls["extend"] += 1
     state.before = [kind.name for kind in before]
+    state.turns = list(turns)
     tokens: list[int] = []
     for given in turns:
         role = given.kind.name.lower()
@@ -554,6 +555,7 @@ def install() -> None:
     module("adapter", Adapter=SimpleNamespace(create=unavailable))
     module("adapters")
     module("broadcasts", dropped=lambda subscription: 0)
+    module("caching", cached_tokens=lambda ctx: len(ctx.committed))
     module(
         "scheduling",
         price=lambda: 1.0,

@@ -14,6 +14,7 @@ from inferlet import (
     _async,
     scheduling,
     session,
+    tools,
 )
 
 GREEDY = Sampler.argmax()
@@ -258,6 +259,34 @@ def test_a_turn_that_the_template_refuses_among_others_stands_alone(model):
         ctx.user("a").user("refused").user("b")
         assert engine.state.before == ["USER", "USER"]
         assert ctx.buffer().count(engine.IM_START) == 3
+
+
+def test_a_turn_lists_its_calls_and_an_answer_names_its_call(model):
+    add = tools.Call("add", '{"y": 1.0, "x": 2}', "call_7")
+    with Context(model) as ctx:
+        ctx.assistant_calls("Wait.", [add, tools.Call('a "b"', {"é": [1]}), tools.Call("now", " ")])
+        (said,) = engine.state.turns
+        assert (said.kind.name, said.text, said.name) == ("ASSISTANT", "Wait.", "")
+        assert said.tools == [
+            '{"arguments": {"y": 1.0, "x": 2}, "id": "call_7", "name": "add"}',
+            '{"arguments": {"é": [1]}, "id": "", "name": "a \\"b\\""}',
+            '{"arguments": {}, "id": "", "name": "now"}',
+        ]
+        ctx.answer_call(add, {"sum": 3}).answer_call(tools.Call("now"), "noon")
+        answers = [(given.name, given.text, given.tools) for given in engine.state.turns[1:]]
+        assert answers == [("add", '{"sum": 3}', ["call_7"]), ("now", "noon", [])]
+        assert all(given.kind.name == "ANSWER" for given in engine.state.turns[1:])
+    with pytest.raises(PieError, match="released"):
+        ctx.assistant_calls("", [add])
+
+
+def test_cached_tokens_are_those_of_the_engine(model):
+    with Context(model) as ctx:
+        assert ctx.cached_tokens == 0
+        ctx.append(range(97, 103)).flush()
+        assert ctx.cached_tokens == engine.PAGE
+    with pytest.raises(PieError, match="released"):
+        _ = ctx.cached_tokens
 
 
 def test_pages_are_changed_by_hand_and_the_context_follows(model):

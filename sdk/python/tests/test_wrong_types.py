@@ -19,6 +19,7 @@ from inferlet import (
     runtime,
     scheduling,
     session,
+    tools,
     zo,
 )
 
@@ -52,6 +53,13 @@ def ctx(model):
         ("seed", lambda ctx: ctx.forward().zo_seed("7")),
         ("seed", lambda ctx: ctx.forward().seed(0.5)),
         ("name", lambda ctx: ctx.answer_tool(3, "x")),
+        ("name", lambda ctx: tools.Call(3)),
+        ("arguments", lambda ctx: tools.Call("f", ["x"])),
+        ("id", lambda ctx: tools.Call("f", "{}", 7)),
+        ("text", lambda ctx: ctx.assistant_calls(None, [tools.Call("f")])),
+        ("calls", lambda ctx: ctx.assistant_calls("", tools.Call("f"))),
+        ("each of calls", lambda ctx: ctx.assistant_calls("", [{"name": "f"}])),
+        ("call", lambda ctx: ctx.answer_call("f", "x")),
         ("schemas", lambda ctx: ctx.equip_tools('{"name": "f"}')),
         ("schemas", lambda ctx: ctx.equip_tools({"name": "f"})),
         ("tokens", lambda ctx: reasoning.Decoder(ctx.model).feed("ab")),

@@ -31,6 +31,14 @@ std::string TextOf(const Json& step, std::string_view key) {
   return step.Get<std::string>(key).value_or("");
 }
 
+std::vector<tools::Call> CallsOf(const Json& step) {
+  std::vector<tools::Call> calls;
+  for (const Json& call : step["calls"].ItemList()) {
+    calls.push_back({TextOf(call, "name"), TextOf(call, "arguments"), TextOf(call, "id")});
+  }
+  return calls;
+}
+
 Task<Result<Json>> TurnsCase(const Json& input) {
   Context context = PIE_TRY(Context::New(PIE_TRY(FirstModel())));
   std::vector<uint32_t> tokens;
@@ -47,6 +55,10 @@ Task<Result<Json>> TurnsCase(const Json& input) {
       PIE_TRY(context.EquipTools(PIE_TRY(step.Get<std::vector<std::string>>("tools"))));
     } else if (what == "answer") {
       context.AnswerTool(TextOf(step, "name"), text);
+    } else if (what == "calls") {
+      context.AssistantCalls(text, CallsOf(step));
+    } else if (what == "answer_call") {
+      context.AnswerCall(CallsOf(step).at(0), text);
     } else if (what == "cue") {
       context.Cue();
     } else if (what == "seal") {
@@ -62,6 +74,18 @@ Task<Result<Json>> TurnsCase(const Json& input) {
   }
   tokens.insert(tokens.end(), context.Buffer().begin(), context.Buffer().end());
   co_return Json(tokens);
+}
+
+Task<Result<Json>> CachedTokens(const Json& input) {
+  Model model = PIE_TRY(FirstModel());
+  const auto tokens = model.Tokenizer().Encode(PIE_TRY(input.Get<std::string>("text")));
+  Context first = PIE_TRY(Context::New(model)), second = PIE_TRY(Context::New(model));
+  PIE_TRY(co_await first.Append(tokens).Flush());
+  const uint64_t fresh = second.CachedTokens();
+  PIE_TRY(co_await second.Append(tokens).Flush());
+  const Context fork = PIE_TRY(second.Fork());
+  co_return Json::Object(
+      {{"fresh", fresh}, {"found", second.CachedTokens() > 0}, {"fork", fork.CachedTokens()}});
 }
 
 Task<Result<std::vector<uint32_t>>> Greedy(Context& context, size_t max_tokens) {
@@ -217,6 +241,7 @@ Cases ContextCases() {
   return {{"context", ContextCase},
           {"flush_empty", FlushEmpty},
           {"turns", TurnsCase},
+          {"cached_tokens", CachedTokens},
           {"fork", Fork},
           {"fork_parallel", ForkParallel},
           {"save_open", SaveOpen},

@@ -4,7 +4,7 @@ use futures::future::try_join_all;
 use inferlet::prelude::*;
 use serde_json::{json, Value};
 
-use crate::{model, Input};
+use crate::{model, Input, Step};
 
 pub async fn context(input: &Input) -> Result<Value> {
     let model = model()?;
@@ -39,6 +39,8 @@ pub async fn turns(input: &Input) -> Result<Value> {
             "assistant" => ctx.assistant(&step.text),
             "tools" => ctx.equip_tools(&step.tools)?,
             "answer" => ctx.answer_tool(&step.name, &step.text),
+            "calls" => ctx.assistant_calls(&step.text, &calls(step)),
+            "answer_call" => ctx.answer_call(&calls(step)[0], &step.text),
             "cue" => ctx.cue(),
             "seal" => ctx.seal(),
             "append" => ctx.append(&step.tokens),
@@ -55,6 +57,30 @@ pub async fn turns(input: &Input) -> Result<Value> {
     }
     tokens.extend_from_slice(ctx.buffer());
     Ok(json!(tokens))
+}
+
+fn calls(step: &Step) -> Vec<tools::Call> {
+    let call = |call: &crate::Call| tools::Call {
+        name: call.name.clone(),
+        arguments: call.arguments.clone(),
+        id: call.id.clone(),
+    };
+    step.calls.iter().map(call).collect()
+}
+
+pub async fn cached_tokens(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let tokens = model.tokenizer().encode(&input.text);
+    let mut first = Context::new(&model)?;
+    first.append(&tokens).flush().await?;
+    let mut second = Context::new(&model)?;
+    let fresh = second.cached_tokens();
+    second.append(&tokens).flush().await?;
+    Ok(json!({
+        "fresh": fresh,
+        "found": second.cached_tokens() > 0,
+        "fork": second.fork()?.cached_tokens(),
+    }))
 }
 
 pub async fn fork(input: &Input) -> Result<Value> {

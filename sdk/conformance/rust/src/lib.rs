@@ -71,6 +71,16 @@ pub struct Step {
     name: String,
     tools: Vec<String>,
     tokens: Vec<u32>,
+    calls: Vec<Call>,
+}
+
+/// A call of a tool, in a `turns` script.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Call {
+    name: String,
+    arguments: String,
+    id: String,
 }
 
 #[derive(Serialize)]
@@ -119,6 +129,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "context" => contexts::context(input).await,
         "flush_empty" => contexts::flush_empty().await,
         "turns" => contexts::turns(input).await,
+        "cached_tokens" => contexts::cached_tokens(input).await,
         "fork" => contexts::fork(input).await,
         "fork_parallel" => contexts::fork_parallel(input).await,
         "rollback" => contexts::rollback(input).await,

@@ -1,5 +1,5 @@
 /** Shared by all cases. */
-import { Context, Model, runtime } from 'inferlet';
+import { Context, Model, runtime, type tools } from 'inferlet';
 
 /** The input of a case. Which fields there are depends on the case. */
 export interface Input {
@@ -33,6 +33,7 @@ export interface Step {
   name?: string;
   tools?: string[];
   tokens?: number[];
+  calls?: tools.Call[];
 }
 
 export type Cases = Record<string, (input: Input) => unknown>;

@@ -30,6 +30,8 @@ export const contextCases: Cases = {
       else if (step.do === 'assistant') ctx.assistant(step.text!);
       else if (step.do === 'tools') ctx.equipTools(step.tools!);
       else if (step.do === 'answer') ctx.answerTool(step.name!, step.text!);
+      else if (step.do === 'calls') ctx.assistantCalls(step.text!, step.calls!);
+      else if (step.do === 'answer_call') ctx.answerCall(step.calls![0]!, step.text!);
       else if (step.do === 'cue') ctx.cue();
       else if (step.do === 'seal') ctx.seal();
       else if (step.do === 'append') ctx.append(step.tokens!);
@@ -40,6 +42,17 @@ export const contextCases: Cases = {
       }
     }
     return [...tokens, ...ctx.buffer()];
+  },
+
+  cached_tokens: async ({ text }) => {
+    const model = loadModel();
+    using first = new Context(model);
+    await first.append(encode(model, text)).flush();
+    using second = new Context(model);
+    const fresh = second.cachedTokens;
+    await second.append(encode(model, text)).flush();
+    using fork = second.fork();
+    return { fresh, found: second.cachedTokens > 0, fork: fork.cachedTokens };
   },
 
   fork: async ({ prompt, max_tokens }) => {

@@ -17,6 +17,7 @@
 #include "inferlet/result.h"
 #include "inferlet/sample.h"
 #include "inferlet/task.h"
+#include "inferlet/tools.h"
 
 namespace inferlet {
 
@@ -62,12 +63,19 @@ class Context {
   Context& User(std::string_view text);
   // Buffers a finished turn of the model.
   Context& Assistant(std::string_view text);
+  // Buffers a finished turn of the model that called tools, written as the model's template writes
+  // calls. `text` is what the model said before the calls; it may be empty. Give the answers next,
+  // with AnswerCall.
+  Context& AssistantCalls(std::string_view text, std::span<const tools::Call> calls);
   Context& Cue();   // opens the model's own turn
   Context& Seal();  // closes the model's own turn
   // Tells the model which tools (JSON schemas) it has.
   Result<void> EquipTools(std::span<const std::string> schemas);
   // Buffers the answer of a tool.
   Context& AnswerTool(std::string_view name, std::string_view value);
+  // Buffers the answer of a tool to one of several calls: templates that write the ids of calls
+  // write the id of this one.
+  Context& AnswerCall(const tools::Call& call, std::string_view value);
   // Buffers plain text, outside any chat turn.
   Context& AppendText(std::string_view text);
   // Buffers tokens as they are.
@@ -91,6 +99,9 @@ class Context {
   const inferlet::Model& Model() const;
   uint32_t PageSize() const;  // how many tokens a page holds
   uint32_t SeqLen() const;    // tokens in committed and working pages, without the buffer
+  // How many of the tokens that were flushed or given to a generation were found in the engine's
+  // prefix cache, and not computed. A fork begins with 0.
+  uint64_t CachedTokens() const;
   // The tokens that wait for the next pass.
   const std::vector<uint32_t>& Buffer() const;
   const raw::Context& Inner() const;  // for page-level operations

@@ -40,11 +40,14 @@ inline std::vector<std::string> Texts(std::span<const Json> schemas) {
 
 struct Idle {};   // no call has begun
 struct Start {};  // a call is being assembled
-// A complete call.
+// A complete call: one that Feed returns, or one of an earlier turn (see Context::AssistantCalls).
 struct Call {
   // The name of the tool.
   std::string name;
-  std::string arguments;  // JSON
+  // The arguments, as the text of a JSON object. An empty text stands for no arguments.
+  std::string arguments{};
+  // Tells several calls apart. It may be empty; Feed leaves it empty.
+  std::string id{};
 };
 // What Feed returns.
 using Event = std::variant<Idle, Start, Call>;

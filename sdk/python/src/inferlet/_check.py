@@ -16,6 +16,12 @@ def text(name: str, value: object) -> str:
     return value
 
 
+def json_object(name: str, value: object) -> None:
+    """A JSON object: a dict, or its text."""
+    if not isinstance(value, (str, dict)):
+        raise TypeError(f"{name} must be a dict or its JSON text, not {_kind(value)}")
+
+
 def whole(name: str, value: object, least: int = 0) -> int:
     """A whole number of 32 bits."""
     if not isinstance(value, int) or isinstance(value, bool):

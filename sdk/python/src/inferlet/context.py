@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from wit_world.imports import bidding, fallible
+from wit_world.imports import bidding, caching, fallible
 from wit_world.imports import chat as wit_chat
 from wit_world.imports import context as wit
 from wit_world.imports import inference as wit_inference
@@ -147,6 +147,13 @@ class Context:
         """Adds an assistant's turn, as if the model had said it."""
         return self._say(turn(Kind.ASSISTANT, _check.text("text", text)))
 
+    def assistant_calls(self, text: str, calls: Iterable[tools.Call]) -> Self:
+        """Adds an assistant's turn that called tools, written as the model's template writes calls.
+        `text` is what the model said before the calls; it may be empty. Give the answers next, with
+        `answer_call`."""
+        text = _check.text("text", text)
+        return self._say(turn(Kind.ASSISTANT, text, tools=tools.call_texts(calls)))
+
     def cue(self) -> Self:
         """Starts the model's turn."""
         return self._say(turn(Kind.CUE))
@@ -184,6 +191,13 @@ class Context:
         """Gives a tool's answer back."""
         return self._say(turn(Kind.ANSWER, tools.text(value), name=_check.text("name", name)))
 
+    def answer_call(self, call: tools.Call, value: Any) -> Self:
+        """Gives a tool's answer to one of several calls back: templates that write the ids of calls
+        write the id of this one."""
+        _check.instance("call", call, tools.Call, "tools.Call makes one")
+        ids = [call.id] if call.id else []
+        return self._say(turn(Kind.ANSWER, tools.text(value), name=call.name, tools=ids))
+
     @waits
     async def flush(self) -> None:
         """Runs the model over the buffer and commits full pages. On failure nothing moves."""
@@ -216,6 +230,12 @@ class Context:
         """Tokens in the cache, committed and working; the buffer does not count."""
         self._live()
         return self._pages.seq_len
+
+    @property
+    def cached_tokens(self) -> int:
+        """How many of the tokens that were flushed or given to a generation were found in the
+        engine's prefix cache, and not computed. A fork begins with 0."""
+        return caching.cached_tokens(self._live())
 
     def buffer(self) -> list[int]:
         """Tokens that are not flushed yet."""

@@ -36,6 +36,31 @@ class Event:
         args: str
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool in an earlier turn; see `Context.assistant_calls`."""
+
+    name: str
+    """The tool's name."""
+    arguments: str | dict[str, Any] = ""
+    """A dict, or the text of a JSON object. An empty text stands for no arguments."""
+    id: str = ""
+    """Tells several calls apart. It may be empty."""
+
+    def __post_init__(self) -> None:
+        _check.text("name", self.name)
+        _check.text("id", self.id)
+        _check.json_object("arguments", self.arguments)
+
+    def _json(self) -> str:
+        """The call as the engine's contract has it."""
+        # The text of the arguments goes in as it is: parsing could change its numbers. The name
+        # comes last, so that no argument replaces it.
+        arguments = text(self.arguments).strip() or "{}"
+        name, id_ = (json.dumps(part, ensure_ascii=False) for part in (self.name, self.id))
+        return f'{{"arguments": {arguments}, "id": {id_}, "name": {name}}}'
+
+
 IDLE = Event.Idle()
 
 
@@ -88,6 +113,16 @@ def texts(schemas: Iterable[Any]) -> list[str]:
     if isinstance(schemas, (str, dict)):  # its letters or keys would each be taken for a schema
         raise TypeError("schemas must be a list of JSON schemas, not a single one: [schema]")
     return [text(schema) for schema in schemas]
+
+
+def call_texts(calls: Iterable[Call]) -> list[str]:
+    """The JSON texts of calls."""
+    if isinstance(calls, (str, dict, Call)):
+        raise TypeError("calls must be a list of tools.Call, not a single one: [call]")
+    made = list(calls)
+    for call in made:
+        _check.instance("each of calls", call, Call, "tools.Call makes one")
+    return [call._json() for call in made]
 
 
 def text(value: Any) -> str:
