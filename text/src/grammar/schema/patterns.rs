@@ -150,7 +150,13 @@ fn position(pattern: &str, column: usize) -> Option<usize> {
     let ends = pattern.char_indices().map(|(i, c)| i + c.len_utf8());
     let written = |end: usize| regex_to_lark(&pattern[..end], "dw").chars().count();
     let found = ends.enumerate().find(|(_, end)| written(*end) > column);
-    Some(found.map_or(pattern.chars().count(), |(i, _)| i))
+    let Some((i, end)) = found else {
+        return Some(pattern.chars().count());
+    };
+    // A backslash is written together with the character behind it.
+    let before = pattern[..end].chars().rev().skip(1);
+    let slashes = before.take_while(|c| *c == '\\').count();
+    Some(i - slashes % 2)
 }
 
 /// Bytes of an expression in which the place of a mistake is looked for.
