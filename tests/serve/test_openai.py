@@ -162,7 +162,7 @@ def test_helpers_of_the_package(client, model):
     assert 0 <= answer.choices[0].message.parsed.degrees <= 40
     with client.chat.completions.stream(max_tokens=8, temperature=0, **asked) as stream:
         kinds = {event.type for event in stream}
-        said = stream.get_final_completion().choices[0].message.content
+        said = stream.current_completion_snapshot.choices[0].message.content
     whole = client.chat.completions.create(max_tokens=8, temperature=0, **asked)
     assert said == whole.choices[0].message.content and "content.delta" in kinds
     tool = openai.pydantic_function_tool(City, name="weather")
