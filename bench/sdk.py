@@ -29,7 +29,7 @@ SOURCES = {
     "typescript": "index.ts",
     "python": "main.py",
 }
-TURNS, ROUNDS = 3, 3
+TURNS, ROUNDS = 9, 3
 TOKENS = {"stepped": 1500, "chained": 6000}
 
 AIMS = {

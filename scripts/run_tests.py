@@ -37,8 +37,8 @@ def build_all_guests() -> Totals:
     return Totals(failed=failed)
 
 
-# These suites mostly wait for servers and clients, so they run beside the others. Hostile guests are
-# measured, so they run alone.
+# These suites mostly wait for servers and clients, so they run beside the others. Those of hostile
+# guests measure times, so they run alone.
 BESIDE = ("tests/serve", "tests/clients")
 ALONE = ("tests/hostile",)
 
