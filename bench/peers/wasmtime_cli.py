@@ -18,7 +18,7 @@ from .llamacpp import Unavailable
 
 # The version of the engine's own runtime (bridge/Cargo.toml).
 VERSION = "48.0.8"
-FEATURES = "serve,cranelift,pooling-allocator,parallel-compilation"
+FEATURES = "run,serve,component-model-async,cranelift,pooling-allocator,parallel-compilation"
 _START_S = 60
 
 
@@ -47,7 +47,7 @@ def serving(component: Path) -> Iterator[int]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = subprocess.Popen(
-        [program, "serve", "--addr", f"127.0.0.1:{port}", component],
+        [program, "serve", "-Scli", "--addr", f"127.0.0.1:{port}", component],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
