@@ -88,17 +88,23 @@ def problems(figures: dict[str, float]) -> list[str]:
     return found
 
 
-def main() -> int:
+def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=PARTS, choices=[*PARTS, []])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--launches", type=int, default=0)
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--clients", type=int, default=10_000)
     parser.add_argument("--short", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
+    options.parts = options.parts or PARTS
     if options.short:
         options.minutes, options.kills, options.clients = 0.2, 6, 300
+    return options
+
+
+def main() -> int:
+    options = parse()
     figures = measure(options)
     kept = json.loads(OUT.read_text()) if OUT.exists() else {}
     OUT.parent.mkdir(exist_ok=True)

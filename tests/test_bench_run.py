@@ -55,3 +55,10 @@ def test_masks_are_compared_where_every_peer_can_follow(bench):
     assert figures["mask_first_p99_us"] == 4
     alone = bench.structured.summarise(cases, {})
     assert "mask_p99_ratio_best" not in alone
+
+
+def test_make_soak_runs_all_parts_unless_some_are_named(monkeypatch):
+    monkeypatch.syspath_prepend(str(_BENCH))
+    reliability = importlib.import_module("reliability")
+    assert reliability.parse([]).parts == reliability.PARTS
+    assert reliability.parse(["kills", "--kills", "5"]).parts == ["kills"]
