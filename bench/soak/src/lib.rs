@@ -8,8 +8,8 @@ use inferlet::pie::core::{messaging, runtime, scheduling, session};
 use inferlet::pie::instruct::{chat, reasoning, tool_use};
 use inferlet::pie::mcp::client;
 use inferlet::pie::plus::{
-    adapters, bidding, broadcasts, calls, chains, constraints, fallible, outcome, sampling, steps,
-    turns,
+    adapters, bidding, broadcasts, caching, calls, chains, constraints, fallible, outcome,
+    sampling, steps, turns,
 };
 use inferlet::pie::zo::zo;
 use inferlet::wasi::clocks::monotonic_clock;
@@ -131,6 +131,7 @@ fn call_context(model: &Model) -> Result<String> {
     any((
         context.working_page_count(),
         context.working_page_token_count(),
+        caching::cached_tokens(&context),
     ));
     any(context.commit_working_pages(1));
     any(bidding::expect(&context, Some(3.0), 1.0));
