@@ -4,6 +4,7 @@ its range a ValueError. The bindings would trap, or convert in silence."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 _U32 = 1 << 32
 _S64 = 1 << 63
@@ -57,7 +58,7 @@ def data(name: str, value: object) -> bytes:
     """Bytes."""
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"{name} must be bytes, not {_kind(value)}")
-    return bytes(value)
+    return bytes(cast("bytes | bytearray | memoryview[int]", value))
 
 
 def tokens(name: str, values: Iterable[int]) -> list[int]:
@@ -77,7 +78,7 @@ def tokens(name: str, values: Iterable[int]) -> list[int]:
 def mask(name: str, runs: Iterable[int]) -> list[int]:
     """A BRLE mask. It may have thousands of runs and comes with every step, so that runs that are
     right are checked at little cost."""
-    ids = runs if type(runs) is list else tokens(name, runs)
+    ids = cast("list[int]", runs) if type(runs) is list else tokens(name, runs)
     if ids and ({type(run) for run in ids} != {int} or min(ids) < 0 or max(ids) >= _U32):
         return tokens(name, ids)
     return ids

@@ -51,7 +51,8 @@ def describe(code: Any) -> str:
             return f"the server refused to speak TLS: {alert.alert_message or ''}"
         case wit.ErrorCode_InternalError(value=text) if text:
             return text
-    return _TEXTS.get(_case_of(code)) or words(code)
+        case _:
+            return _TEXTS.get(_case_of(code)) or words(code)
 
 
 def describe_io(error: Any) -> str:
