@@ -35,6 +35,15 @@ command = "true"
 command = "true"
 users = ["mary"]
 """
+# Contexts that are not used lose their pages to host memory after every batch.
+SWAPPING = """
+[[model]]
+[model.driver.options]
+swap_pool_size = 4096
+[model.scheduler]
+suspend_every_steps = 1
+swap_always = true
+"""
 SLOW = {"word": "pie", "forks": 3, "pause_s": 0.05}
 
 
@@ -316,7 +325,8 @@ def test_generation_moves_the_charts_and_the_page_map(open_server, visit):
         page.sees("#map-legend", name)
         page.sees("#accounts", name)
         page.sees("#timeline-text", "sequences and")
-        for chart in ("#chart-tokens", "#chart-tpot"):
+        page.sees("#chart-price", "memory is not short")
+        for chart in ("#chart-tokens", "#chart-ttft", "#chart-tpot"):
             page.page.wait_for_function(
                 "(s) => /[1-9]/.test(document.querySelector(s + ' .value').textContent)", arg=chart
             )
@@ -327,6 +337,14 @@ def test_generation_moves_the_charts_and_the_page_map(open_server, visit):
         assert page.page.evaluate("document.getElementById('map').toDataURL()") != before
     page.page.wait_for_function("() => !document.querySelector('#processes button')")
     page.sees("#map-legend", "cached")
+
+
+def test_pages_that_are_swapped_out_are_shown(start, visit):
+    server = start(config=SWAPPING)
+    install(server)
+    page = visit(server)
+    with running(server):
+        page.sees("#map-legend", "swapped out")
 
 
 def test_watching_a_stream_takes_nothing_from_its_client(open_server, visit):
