@@ -552,8 +552,9 @@ def test_responses_with_tools(client, model, stream):
         call.model_dump(),
         {"type": "function_call_output", "call_id": call.call_id, "output": "3 degrees"},
     ]
-    after = client.responses.create(model=model, input=history, max_output_tokens=4)
-    assert after.output_text
+    # The dummy model may end its turn at any token, the first one included.
+    asked = {"model": model, "input": history, "max_output_tokens": 4}
+    assert any(client.responses.create(**asked).output_text for _ in range(8))
 
 
 def test_responses_with_logprobs(client, model):
