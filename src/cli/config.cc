@@ -154,10 +154,9 @@ Result<std::vector<ModelEntry>> ReadModels(const toml::node& node, const std::st
   return models;
 }
 
-// Reads the path of a folder. A leading `~` stands for the user's home.
-void ReadFolder(Table& table, std::string_view key, std::string* into) {
-  table.Read(key, into);
-  if (into->starts_with("~/")) into->replace(0, 1, UserHome());
+// Replaces a leading `~` of a path by the user's home.
+void ExpandHome(std::string& path) {
+  if (path.starts_with("~/")) path.replace(0, 1, UserHome());
 }
 
 }  // namespace
@@ -222,14 +221,17 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("fs_scratch_dir", &config.scratch_root);
   runtime.Read("fs_scratch_total_mb", &config.limits.max_scratch_total_bytes, {.scale = 1 << 20});
   runtime.Read("fs_scratch_quota_mb", &config.limits.max_scratch_bytes, {.scale = 1 << 20});
-  ReadFolder(runtime, "fs_data_dir", &config.data_root);
+  runtime.Read("fs_data_dir", &config.data_root);
+  ExpandHome(config.data_root);
   if (!config.allow_fs) config.data_root.clear();
   runtime.Read("fs_data_quota_mb", &config.limits.max_data_bytes, {.scale = 1 << 20});
   runtime.Read("shared_topics", &config.shared_topics);
-  ReadFolder(runtime, "snapshot_dir", &config.snapshot_root);
+  runtime.Read("snapshot_dir", &config.snapshot_root);
+  ExpandHome(config.snapshot_root);
   runtime.Read("snapshot_quota_mb", &config.limits.max_snapshot_bytes, {.scale = 1 << 20});
   runtime.Read("max_snapshots", &config.limits.max_snapshots);
-  ReadFolder(runtime, "adapter_dir", &config.adapter_root);
+  runtime.Read("adapter_dir", &config.adapter_root);
+  ExpandHome(config.adapter_root);
   runtime.Read("adapter_quota_mb", &config.limits.max_adapter_bytes, {.scale = 1 << 20});
   runtime.Read("adapter_memory_mb", &config.limits.max_adapter_memory, {.scale = 1 << 20});
   runtime.Read("max_adapters", &config.limits.max_adapters);
