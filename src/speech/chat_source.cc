@@ -62,7 +62,7 @@ std::string SpecialText(const json* value) {
   return value->is_object() ? JsonFields(*value).Text("content") : "";
 }
 
-// A file has one template, or several with names, of which "default" is for chatting.
+// A file has one template, or several named ones. The one named "default" is for chatting.
 std::string TemplateText(const json* value) {
   if (value == nullptr) return "";
   if (value->is_string()) return value->get<std::string>();

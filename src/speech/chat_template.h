@@ -1,6 +1,6 @@
 // ChatTemplate: chat turns as tokens, the way a model's own Jinja template writes them. A template
 // renders whole conversations, but a context grows turn by turn. `Extend` returns the tokens that
-// turns add behind turns of known kinds; the results of all calls together are the tokens of the
+// turns add after turns of known kinds; the results of all calls together are the tokens of the
 // whole rendering (text/src/template/prefix.rs). A call crosses the bridge once: turns go in,
 // tokens come out.
 //
@@ -50,7 +50,7 @@ class ChatTemplate {
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
-  // Returns the tokens that `turns` add behind turns of the kinds `before`. If `turns` end with a
+  // Returns the tokens that `turns` add after turns of the kinds `before`. If `turns` end with a
   // cue, they are exactly what the template writes; otherwise they are the part that all
   // continuations share.
   Result<Tokens> Extend(std::span<const TurnKind> before, std::span<const Turn> turns) const;

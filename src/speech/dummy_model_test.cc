@@ -99,7 +99,7 @@ TEST(DummyModel, WritesChatMl) {
   EXPECT_EQ(Shown(chat.seal()), "<|im_end|>\n");
   EXPECT_EQ(chat.stop_tokens(), (Tokens{dummy::kImEnd, dummy::kEos}));
 
-  // An assistant's turn is what generating it would have left behind.
+  // An assistant's turn has the tokens that generating it would have left in the context.
   Tokens cued = *chat.Alone(kCue);
   const Tokens said = *model.tokenizer->Encode("yes");
   cued.insert(cued.end(), said.begin(), said.end());

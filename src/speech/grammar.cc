@@ -125,6 +125,14 @@ size_t Matcher::bytes() const {
   return pie_bridge::pie_matcher_bytes(raw_.get());
 }
 
+size_t Matcher::compiled_id() const {
+  return pie_bridge::pie_matcher_compiled_id(raw_.get());
+}
+
+size_t Matcher::compiled_bytes() const {
+  return pie_bridge::pie_matcher_compiled_bytes(raw_.get());
+}
+
 bool Matcher::is_terminated() const {
   return pie_bridge::pie_matcher_is_terminated(raw_.get());
 }

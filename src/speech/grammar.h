@@ -69,7 +69,7 @@ class GrammarVocabulary {
 class Matcher {
  public:
   // Compiles the grammar if it is not compiled yet, for `user`. When too many compiled grammars are
-  // kept, one of the user who has most of them goes.
+  // kept, one of the user with the most grammars is dropped.
   static Result<Matcher> Make(const GrammarVocabulary& vocabulary, const Grammar& grammar,
                               std::string_view user = "");
 
@@ -86,6 +86,10 @@ class Matcher {
   Status Rollback(size_t tokens);
   // The memory that the text takes, in bytes. It grows with the tokens that are accepted.
   size_t bytes() const;
+  // The compiled grammar, which all its matchers share and keep alive: a number of its own, and the
+  // memory that it takes, in bytes.
+  size_t compiled_id() const;
+  size_t compiled_bytes() const;
   // Whether nothing may follow, or the last token ended a turn.
   bool is_terminated() const;
   void Reset();

@@ -20,8 +20,7 @@ Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const fs::path& folder, uint32_
   const fs::path path = folder / "tokenizer.json";
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
-    return Fail(Code::kNotFound, "{}: there is no tokenizer.json, which says what tokens mean",
-                folder.string());
+    return Fail(Code::kNotFound, "{}: the folder has no tokenizer.json", folder.string());
   }
   const MappedFile file = PIE_TRY(MappedFile::Open(path));
   const auto bytes = file.bytes();

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "model/limits.h"
+#include "speech/json_scan.h"
 
 namespace pie {
 namespace {
@@ -87,6 +88,16 @@ class Reader {
     return std::string(text_.substr(start, at_ - start));
   }
   std::optional<Json> Text() {
+    // The grammar of calls writes JSON's strings, whose escapes are more than those below.
+    if (text_[at_] == '"') {
+      const size_t length = JsonLength(text_.substr(at_), limits::kToolCallDepth);
+      if (length == 0 || length == kUnfinished) return std::nullopt;
+      auto text = Json::parse(text_.substr(at_, length), nullptr, false);
+      if (text.is_string()) {
+        at_ += length;
+        return text;
+      }
+    }
     const char quote = text_[at_++];
     std::string text;
     while (at_ < text_.size() && text_[at_] != quote) {

@@ -4,8 +4,9 @@
 //
 // An answer applies to a turn of the model if the text since the model's previous turn contains
 // `when`. Each turn of a conversation takes the first answer that applies and was not given earlier
-// in the same conversation. An answer with `after` applies outside of turns too, right behind that
-// text. Several texts in `say` are alternatives, among which the samplers choose by their weights.
+// in the same conversation. An answer with `after` applies outside of turns too, directly after
+// that text. Several texts in `say` are alternatives, among which the samplers choose by their
+// weights.
 //
 // Any thread may call it. A call costs a pass over the context for each answer at most.
 #pragma once
@@ -29,8 +30,8 @@ struct ScriptedAnswer {
   std::string when;   // empty: any prompt
   std::string after;  // empty: at the beginning of a turn of the model
   std::vector<std::string> say;
-  std::vector<double> weights;  // of `say`; empty: all alike
-  bool end_turn = true;         // end the turn behind the text; false: the dummy model goes on
+  std::vector<double> weights;  // of `say`; empty: all texts are equally likely
+  bool end_turn = true;         // end the turn after the text; false: the dummy model goes on
   bool repeat = false;          // it may be given more than once in a conversation
 };
 
@@ -58,7 +59,7 @@ class Script {
   };
 
   Status Encode();
-  // Returns the tokens that answer `index` may give behind `said`. Returns none if none of its
+  // Returns the tokens that answer `index` may give after `said`. Returns none if none of its
   // texts begins with `said`.
   std::vector<ScriptedToken> Continue(size_t index, std::string_view said);
   std::optional<uint32_t> NextToken(const Alternative& alternative, size_t said_bytes) const;

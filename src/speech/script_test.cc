@@ -49,7 +49,7 @@ TEST_F(ScriptTest, AnswersByThePromptAndThenEndsTheTurn) {
   ASSERT_TRUE(script.Use(model_));
   Tokens peru = Ask("The capital of Peru?");
   EXPECT_EQ(Say(script, peru), "Lima$");
-  EXPECT_TRUE(script.Next(peru).empty());  // behind its turn
+  EXPECT_TRUE(script.Next(peru).empty());  // after its turn
   Tokens chad = Ask("The capital of Chad?");
   EXPECT_EQ(Say(script, chad), "");
   EXPECT_EQ(script.NeverGiven(), std::vector<size_t>{0});
@@ -67,7 +67,7 @@ TEST_F(ScriptTest, TurnsOfAConversationTakeOneAnswerAfterAnother) {
   EXPECT_EQ(Say(script, context), "two$");
   context = Ask("go", context);
   EXPECT_EQ(Say(script, context), "");
-  Tokens other = fork;  // another conversation begins anew
+  Tokens other = fork;  // another conversation begins with the first answer again
   EXPECT_EQ(Say(script, other), "one$");
 }
 

@@ -20,7 +20,7 @@ struct ParsedCalls {
   size_t used = 0;  // bytes of the text that were read; 0 if more text is needed
 };
 
-// Parses the call at the front of `body`, behind the format's `open`. `ended` says that the text is
+// Parses the call at the front of `body`, after the format's `open`. `ended` says that the text is
 // complete. A text that cannot become a call is read to its end and gives no call.
 ParsedCalls ParseCall(const CallFormat& format, std::string_view body, bool ended);
 

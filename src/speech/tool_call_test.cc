@@ -90,6 +90,9 @@ TEST(ToolCall, Python) {
   EXPECT_EQ(Parsed(kPython, "[f(a='x', b=[1, True], c={'k': None}), g()]<end>."),
             "f({\"a\":\"x\",\"b\":[1,true],\"c\":{\"k\":null}}) g({}) |.");
   EXPECT_EQ(Parsed(kPython, "f(a=\"q\\\"\\n\")", true), "f({\"a\":\"q\\\"\\n\"}) |");
+  EXPECT_EQ(Parsed(kPython, R"(f(a="\u00fc\ud83e\udd67\/", b='\'')<end>)"),
+            "f({\"a\":\"ü🥧/\",\"b\":\"'\"}) |");
+  EXPECT_EQ(Parsed(kPython, R"(f(a="it\'s")<end>)"), "f({\"a\":\"it's\"}) |");  // no JSON
   EXPECT_EQ(Parsed(kPython, "[f(a=)]<end>"), "|");
   EXPECT_EQ(Parsed(kPython, "[f(a=-1.5e3)"), "…");
   EXPECT_EQ(Parsed(kPython, "f(a=" + std::string(100, '[') + ")<end>"), "|");
@@ -115,7 +118,8 @@ class ToolDecoderTest : public testing::Test {
 };
 
 TEST_F(ToolDecoderTest, FindsCallsInTheText) {
-  EXPECT_EQ(Feed("I call <tool_call>{}"), "..");  // "{" begins one, "}" ends what is none
+  EXPECT_EQ(Feed("I call <tool_call>{}"),
+            "..");  // "{" begins a call; "}" ends a text that is not one
   EXPECT_EQ(Feed("</tool_call> x"), "");
   const std::string call = R"({"name": "f", "arguments": {"a": 1}})";
   EXPECT_EQ(Feed("<tool_call>" + call), std::string(call.size(), '.') + "f({\"a\": 1})");

@@ -41,7 +41,7 @@ void TurnRecorder::Observe(std::span<const uint32_t> context, uint32_t token) {
   if (turns.empty() || turns.back().ended) return;
   TurnReader::Turn& turn = turns.back();
   const auto before = context.first(context.size() - turn.tokens.size());
-  // A token behind a rejected draft continues no recorded turn, so it is found nowhere.
+  // A token after a rejected draft continues no recorded turn, so it is found nowhere.
   auto at = std::ranges::find_if(recorded_, [&](const Recorded& known) {
     return !known.ended && known.said == turn.tokens && std::ranges::equal(known.context, before);
   });

@@ -20,10 +20,10 @@ class TurnRecorder {
  public:
   // The model must outlive the use of Observe.
   Status Use(const Model& model);
-  // `token` was chosen behind `context`. Tokens outside of the model's turns are not recorded.
+  // `token` was chosen after `context`. Tokens outside of the model's turns are not recorded.
   void Observe(std::span<const uint32_t> context, uint32_t token);
-  // Returns one answer for each prompt, in the order of the prompts. Turns that began alike and
-  // went on differently are alternatives of one answer.
+  // Returns one answer for each prompt, in the order of the prompts. Turns with the same prompt and
+  // different texts are alternatives of one answer.
   std::vector<ScriptedAnswer> Answers() const;
 
  private:

@@ -15,7 +15,7 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 fn count(bytes: isize) {
-    // A thread that is ending may have no counter any more.
+    // The counter of a thread that is ending may be gone.
     let _ = BYTES.try_with(|all| all.set(all.get().wrapping_add(bytes)));
 }
 

@@ -1,10 +1,13 @@
 //! Compilation under limits of time and memory, on a thread of its own.
+use super::blame;
 use super::lexer_masks::LexerMasks;
-use super::permits::Permits;
+use super::permits::{Permit, Permits};
 use super::source::Grammar;
 use super::tokens::Tokens;
 use super::walk::{Origin, Walk};
 use super::{limits, Error, ErrorKind, Place};
+use crate::memory;
+use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::TokTrie;
 use llguidance::{Matcher, ParserFactory};
 use std::sync::{mpsc, Arc, Mutex};
@@ -12,21 +15,36 @@ use std::time::Instant;
 
 /// A grammar, compiled for one vocabulary. Immutable for its users, shared by threads.
 pub struct Compiled {
-    /// No text begins here, so its lexer has the states that the compilation found, and no others.
+    /// No text begins here, so its lexer has exactly the states that the compilation found.
     base: Mutex<Origin>,
     /// Where texts begin.
     origins: Mutex<Vec<Origin>>,
     vocab_size: u32,
     stops: Vec<u32>,
+    /// What the compilation has allocated.
+    bytes: usize,
+    /// Whether tokens are forced where the grammar leaves no choice.
+    forces: bool,
 }
 
 impl Compiled {
+    /// The memory that the grammar takes beside its source: the compilation's, and that of the lexers of texts, which are
+    /// copies of its lexer.
+    pub fn bytes(&self) -> usize {
+        let lexers = self.origins.lock().unwrap_or_else(|e| e.into_inner()).len();
+        self.bytes.saturating_mul(1 + lexers.max(1))
+    }
+
     pub(super) fn vocab_size(&self) -> u32 {
         self.vocab_size
     }
 
     pub(super) fn is_stop(&self, token: u32) -> bool {
         self.stops.contains(&token)
+    }
+
+    pub(super) fn forces(&self) -> bool {
+        self.forces
     }
 
     /// A walk that begins. There are several lexers, so that threads seldom wait for one another. Each is a copy of one
@@ -60,7 +78,7 @@ impl Compiled {
 
 static PERMITS: Permits = Permits::new();
 
-fn too_slow() -> Error {
+pub(super) fn too_slow() -> Error {
     Error::new(
         ErrorKind::TooSlow,
         format!(
@@ -70,14 +88,18 @@ fn too_slow() -> Error {
     )
 }
 
+/// Waits until `owner` may compile.
+pub(super) fn permit(owner: u64, until: Instant) -> Result<Permit, Error> {
+    PERMITS.wait(owner, until).ok_or_else(too_slow)
+}
+
 pub(super) fn compile(
     factory: &Arc<ParserFactory>,
     tokens: &Arc<Tokens>,
     grammar: &Grammar,
-    owner: u64,
+    permit: Permit,
+    until: Instant,
 ) -> Result<Arc<Compiled>, Error> {
-    let until = Instant::now() + limits::COMPILE_TIME;
-    let permit = PERMITS.wait(owner, until).ok_or_else(too_slow)?;
     let number = permit.number();
     let (factory, tokens, grammar) = (factory.clone(), tokens.clone(), grammar.clone());
     let (sender, receiver) = mpsc::channel();
@@ -86,7 +108,18 @@ pub(super) fn compile(
         .stack_size(limits::STACK_BYTES)
         .spawn(move || {
             let _permit = permit;
-            let _ = sender.send(build(&factory, tokens, &grammar)); // its caller has given up: not needed
+            let started = Instant::now();
+            let (built, bytes) = memory::counted(|| build(&factory, tokens, &grammar));
+            let built = match built {
+                Ok(mut compiled) => {
+                    compiled.bytes = bytes.max(0).unsigned_abs();
+                    Ok(compiled)
+                }
+                Err(error) => Err(blame::placed(error, &grammar, started, |schema| {
+                    compiles(&factory, schema)
+                })),
+            };
+            let _ = sender.send(built); // not needed if its caller has given up
         })
         .map_err(|e| Error::new(ErrorKind::TooLarge, format!("no thread to compile on: {e}")))?;
     let left = until.saturating_duration_since(Instant::now());
@@ -111,6 +144,7 @@ fn build(
         .create_parser(grammar.top_level())
         .map_err(|error| explained(&error.to_string(), grammar))?;
     parser.start_without_prompt();
+    let forces = tokens.is_exact() && !parser.parser.grammar().lexer_spec().no_forcing;
     let masks = LexerMasks::new(tokens, &parser);
     let base = Origin::new(parser, masks);
     // The first mask fills caches that every walk needs, and finds grammars that no text can match.
@@ -127,9 +161,17 @@ fn build(
     Ok(Compiled {
         vocab_size: trie.vocab_size() as u32,
         stops: trie.eos_tokens().to_vec(),
+        forces,
         base: Mutex::new(base),
         origins: Mutex::default(),
+        bytes: 0,
     })
+}
+
+/// Whether a schema compiles that was checked.
+fn compiles(factory: &ParserFactory, schema: serde_json::Value) -> bool {
+    let parser = factory.create_parser(TopLevelGrammar::from_json_schema(schema));
+    Matcher::new(parser).compute_mask_or_eos().is_ok()
 }
 
 /// Follows the beginning of a short text, so that the lexer, which all walks start with, knows its states: the first

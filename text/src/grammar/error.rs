@@ -7,7 +7,7 @@ pub enum ErrorKind {
     Invalid,
     /// The source uses something that is not enforced.
     Unsupported,
-    /// The source, or what is made of it, is larger than a limit.
+    /// The source, or the compiled grammar, is larger than a limit.
     TooLarge,
     /// Compiling took longer than the limit.
     TooSlow,

@@ -1,12 +1,12 @@
-//! Where in a grammar a text is, so that texts that are at the same place share a mask.
+//! Finds the place in a grammar that a text has reached, so that texts at the same place share a mask.
 //!
 //! A mask depends on the rows of the parser and on the state of the lexer. The rows change only where a lexeme ends, and
 //! then they follow from the rows before, from the lexer's state and from the tokens. So rows get a number by these three,
 //! and texts have the same rows if they have the same number, whatever their words are. A number is of use for one lexer.
 //!
-//! The crate calls [`super::lexer_masks`] from within, on the same thread, and hands nothing of ours over. So a matcher
-//! leaves its question in the thread, and finds the answer there.
-use std::cell::Cell;
+//! The crate calls [`super::lexer_masks`] on the same thread, but passes none of our data to it. So a matcher stores
+//! its question in a thread-local variable, and finds the answer there.
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 /// The rows of a parser, by number, and the state of its lexer.
@@ -15,7 +15,7 @@ pub struct Spot {
     pub rows: u64,
     pub state: u32,
     /// Whether the lexeme was read further since these rows were found. An expression such as `(ab)*` leads back to the
-    /// state in which it begins, but a text can end only behind a lexeme that has begun.
+    /// state in which it begins, but a text can end only after a lexeme that has begun.
     pub is_inside: bool,
 }
 
@@ -44,6 +44,30 @@ pub struct Answer {
 thread_local! {
     static QUESTION: Cell<Option<Question>> = const { Cell::new(None) };
     static ANSWER: Cell<Option<Answer>> = const { Cell::new(None) };
+    static RECENT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    static FORCED: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
+}
+
+/// Notes the last tokens of the text whose mask is computed next on this thread.
+pub fn set_recent(tokens: &[u32]) {
+    RECENT.with_borrow_mut(|recent| {
+        recent.clear();
+        recent.extend_from_slice(tokens);
+    });
+    FORCED.take();
+}
+
+pub fn with_recent<T>(work: impl FnOnce(&[u32]) -> T) -> T {
+    RECENT.with_borrow(|recent| work(recent))
+}
+
+/// Notes the tokens that must come next, of which the mask has the first one.
+pub fn set_forced(tokens: Vec<u32>) {
+    FORCED.set(tokens);
+}
+
+pub fn take_forced() -> Vec<u32> {
+    FORCED.take()
 }
 
 /// Asks a question of the code that computes the next mask on this thread. None: there is no question.
@@ -86,7 +110,7 @@ impl Trail {
         }
     }
 
-    /// Forgets what lies behind the first `taken` tokens.
+    /// Forgets what lies after the first `taken` tokens.
     pub fn go_back(&mut self, taken: usize) {
         let kept = self.0.partition_point(|(at, _)| *at <= taken);
         self.0.truncate(kept);

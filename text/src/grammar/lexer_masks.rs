@@ -1,5 +1,5 @@
-//! Computes masks, and keeps what later ones can use: the masks of places of the grammar (`history.rs`), and what the
-//! states of the lexer decide (`tokens.rs`).
+//! Computes masks, and caches the masks of places of the grammar (`history.rs`) and the tokens that the lexer's states
+//! decide (`tokens.rs`).
 use super::history::{self, Answer, Question, Rows, Spot};
 use super::limits;
 use super::tokens::{Decided, Tokens};
@@ -24,6 +24,23 @@ struct Known {
     states: Kept<u32, Arc<Decided>>,
     rows: Rows,
     masks: Kept<Spot, Arc<SimpleVob>>,
+    forced: Kept<Place, Arc<Forced>>,
+}
+
+/// Where bytes are forced: the last spot of the text, its tokens since then, and its last tokens, with which the tokenizer
+/// encodes the bytes.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Place {
+    pub from: Spot,
+    pub tokens: Box<[u32]>,
+    pub recent: Box<[u32]>,
+}
+
+/// What comes next at such a place.
+#[derive(Clone)]
+pub struct Forced {
+    pub mask: SimpleVob,
+    pub tokens: Vec<u32>,
 }
 
 /// Values that are all forgotten when they exceed the limit of their bytes.
@@ -58,7 +75,8 @@ impl LexerMasks {
         let spec = parser.parser.grammar().lexer_spec();
         LexerMasks {
             tokens,
-            // Not with limits that count tokens, and not with tokens that a grammar names: their bytes do not matter.
+            // This is not so for grammars with limits that count tokens, or that name tokens, because the bytes of such
+            // tokens do not matter.
             follows: spec.can_rollback() && spec.special_token_rx.is_none(),
             known: Mutex::default(),
         }
@@ -113,6 +131,26 @@ impl LexerMasks {
         self.known().masks.put(spot, Arc::new(mask.clone()), bytes);
     }
 
+    /// The place of a text whose last tokens are `recent`. None if it does not decide what comes next.
+    pub fn place(&self, question: Question, recent: &[u32]) -> Option<Place> {
+        self.follows.then(|| Place {
+            from: question.from,
+            tokens: question.tokens.into(),
+            recent: recent.into(),
+        })
+    }
+
+    pub fn forced_at(&self, place: &Place) -> Option<Arc<Forced>> {
+        self.known().forced.all.get(place).cloned()
+    }
+
+    /// Keeps what comes next at a place that is not a spot. The crate has made it without an error.
+    pub fn keep_forced(&self, place: Place, forced: Forced) {
+        let tokens = place.tokens.len() + place.recent.len() + forced.tokens.len();
+        let bytes = size_of_val(forced.mask.as_slice()) + tokens * size_of::<u32>();
+        self.known().forced.put(place, Arc::new(forced), bytes);
+    }
+
     /// Whether the tokens are inside a lexeme, so that the rows stay as they are.
     fn stays(&self, parser: &mut ParserRecognizer<'_>, question: &Question) -> bool {
         if question.from == Spot::BEGINNING {
@@ -146,7 +184,12 @@ impl LexerMasks {
 impl BiasComputer for LexerMasks {
     fn compute_bias(&self, parser: &mut ParserRecognizer<'_>, start: &[u8]) -> SimpleVob {
         if !start.is_empty() {
-            return self.tokens.mask_behind(parser, start);
+            let forced = history::with_recent(|recent| self.tokens.forced(parser, recent, start));
+            let Some(&first) = forced.first() else {
+                return self.tokens.mask_behind(parser, start);
+            };
+            history::set_forced(forced);
+            return self.trie().singleton_token_set(first);
         }
         let Some(spot) = self.spot(parser) else {
             return self.compute(parser);

@@ -19,6 +19,9 @@ pub const COMPILE_TIME: Duration = Duration::from_secs(5);
 /// The tokens that a compilation writes ahead, and the time that it may take for them.
 pub const AHEAD_TOKENS: usize = 32;
 pub const AHEAD_TIME: Duration = Duration::from_millis(3);
+/// How long the keyword that does not compile is looked for, and the bytes of a schema in which it is.
+pub const BLAME_TIME: Duration = Duration::from_millis(400);
+pub const BLAME_BYTES: usize = 64 << 10;
 /// How many grammars are compiled at the same time.
 pub const COMPILING: usize = 2;
 /// The stack of a compilation: schemas and expressions are walked by recursion.
@@ -30,11 +33,17 @@ pub const KEPT_BYTES: usize = 16 << 20;
 /// states of one that costs more take too much memory.
 pub const LEXERS: usize = 4;
 pub const LEXER_COST: u64 = 500_000;
-/// The bytes of what is kept for the masks of one lexer: by states, as much again by places, and the numbers of rows.
+/// The bytes of what is kept for the masks of one lexer: by states, as much again by places, as much again by places where
+/// bytes are forced, and the numbers of rows.
 pub const LEXER_MASK_BYTES: usize = 2 << 20;
 pub const ROW_BYTES: usize = 256 << 10;
 /// Limit on the cost of finding out whether a lexer takes all texts of an expression, as in the crate.
 pub const SLICE_BUDGET: u64 = 1_000;
+/// The tokens in front of forced bytes that are encoded with them, and the most of these bytes that are encoded at once.
+pub const CONTEXT: usize = 8;
+pub const FORCED_BYTES: usize = 4_096;
+/// Places where the tokens of forced bytes may end otherwise. Where there are more, none is forced.
+pub const CUTS: usize = 16;
 /// Bytes of one token. Longer ones are never allowed by a mask.
 pub const TOKEN_BYTES: usize = 512;
 

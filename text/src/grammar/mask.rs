@@ -12,7 +12,7 @@ impl Mask {
         self.0.num_set()
     }
 
-    /// One bit a token, the lowest first.
+    /// One bit per token, the lowest first.
     pub fn bits(&self) -> &[u32] {
         self.0.as_slice()
     }

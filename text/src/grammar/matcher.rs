@@ -1,7 +1,8 @@
 //! One text that follows a grammar, token by token. One owner at a time; any thread.
 use super::history::{self, Trail};
+use super::lexer_masks::{Forced, Place};
 use super::walk::Walk;
-use super::{Compiled, Error, ErrorKind, Mask};
+use super::{limits, Compiled, Error, ErrorKind, Mask};
 use crate::memory;
 use llguidance::api::StopReason;
 use std::sync::Arc;
@@ -15,8 +16,16 @@ pub struct Matcher {
     trail: Trail,
     /// A token that ends a text was taken where nothing else could follow: the crate has already ended there.
     ended: bool,
+    /// What may come next, if that was found while no mask was asked for.
+    next: Option<Next>,
     /// What taking tokens has allocated.
     bytes: isize,
+}
+
+struct Next {
+    mask: Mask,
+    /// The tokens that must come. The mask allows the first one only.
+    forced: Vec<u32>,
 }
 
 impl Matcher {
@@ -27,6 +36,7 @@ impl Matcher {
             tokens: Vec::new(),
             trail: Trail::default(),
             ended: false,
+            next: None,
             bytes: 0,
         }
     }
@@ -40,6 +50,7 @@ impl Matcher {
             )));
         }
         self.check()?;
+        self.next = None;
         let fit = self.counted(|own| own.retried(|state| state.try_consume_tokens(tokens)))?;
         let ends = fit + 1 == tokens.len()
             && !self.ended
@@ -69,18 +80,41 @@ impl Matcher {
         self.bytes.unsigned_abs()
     }
 
+    /// The compiled grammar, which all its matchers share.
+    pub fn compiled(&self) -> &Arc<Compiled> {
+        &self.compiled
+    }
+
     /// The tokens that may come next. If the text is complete and nothing may follow, these are the tokens that end it.
     pub fn mask(&mut self) -> Result<Mask, Error> {
+        match self.next.take() {
+            Some(next) => Ok(next.mask),
+            None => Ok(self.find_next()?.mask),
+        }
+    }
+
+    fn find_next(&mut self) -> Result<Next, Error> {
         self.check()?;
+        let forces = self.compiled.forces();
+        if let Some(known) = self.known_next(forces) {
+            return Ok(known);
+        }
+        history::set_recent(self.recent());
         history::ask(Some(self.trail.question(&self.tokens)));
-        let mask = self.retried(|state| match state.compute_mask_or_eos() {
-            // Nothing may follow, which was found while the mask was made.
-            Err(_) if state.stop_reason() == StopReason::NoExtensionBias => {
-                state.compute_mask_or_eos()
+        let mask = self.retried(|state| {
+            if forces && !state.is_stopped() {
+                state.compute_ff_bytes(); // the parser takes them; the mask is made of them
             }
-            answer => answer,
+            match state.compute_mask_or_eos() {
+                // The crate found that nothing may follow. Asked again, it allows the tokens that end a text.
+                Err(_) if state.stop_reason() == StopReason::NoExtensionBias => {
+                    state.compute_mask_or_eos()
+                }
+                answer => answer,
+            }
         });
         let answer = history::take_answer();
+        let forced = history::take_forced();
         let mask = mask?;
         self.walk.count_mask();
         if let Some(answer) = answer {
@@ -88,8 +122,38 @@ impl Matcher {
             if !answer.is_known {
                 self.walk.masks.keep(answer.spot, &mask);
             }
+        } else if forces && !self.walk.state.is_stopped() {
+            if let Some(place) = self.place() {
+                let (mask, tokens) = (mask.clone(), forced.clone());
+                self.walk.masks.keep_forced(place, Forced { mask, tokens });
+            }
         }
-        Ok(Mask(mask))
+        Ok(Next {
+            mask: Mask(mask),
+            forced,
+        })
+    }
+
+    /// What was found where another text was at the same place.
+    fn known_next(&self, forces: bool) -> Option<Next> {
+        if !forces || self.walk.state.is_stopped() {
+            return None;
+        }
+        let known = self.walk.masks.forced_at(&self.place()?)?;
+        Some(Next {
+            mask: Mask(known.mask.clone()),
+            forced: known.tokens.clone(),
+        })
+    }
+
+    fn place(&self) -> Option<Place> {
+        let question = self.trail.question(&self.tokens);
+        self.walk.masks.place(question, self.recent())
+    }
+
+    /// The last tokens of the text, with which the tokenizer encodes what is forced.
+    fn recent(&self) -> &[u32] {
+        &self.tokens[self.tokens.len().saturating_sub(limits::CONTEXT)..]
     }
 
     /// Whether the text may end here.
@@ -102,9 +166,16 @@ impl Matcher {
         self.walk.state.is_stopped() && !self.walk.state.is_error()
     }
 
-    /// The tokens that must come next, as the tokenizer writes them. Empty where there is a choice.
+    /// The tokens that must come next, as the tokenizer writes them whatever follows. Empty where there is a choice.
     pub fn forced_tokens(&mut self) -> Vec<u32> {
-        self.walk.forced_tokens()
+        if !self.compiled.forces() || self.walk.state.is_stopped() {
+            return Vec::new();
+        }
+        if self.next.is_none() && self.walk.is_forced() {
+            self.next = self.find_next().ok();
+        }
+        let next = self.next.as_ref();
+        next.map_or_else(Vec::new, |next| next.forced.clone())
     }
 
     /// Takes back the last `tokens` tokens.
@@ -116,6 +187,7 @@ impl Matcher {
             )));
         }
         self.check()?;
+        self.next = None;
         let end = usize::from(self.ended && tokens > 0);
         self.walk.go_back(tokens - end).map_err(failed)?;
         self.ended &= tokens == 0;
@@ -133,6 +205,7 @@ impl Matcher {
         self.tokens.clear();
         self.trail = Trail::default();
         self.ended = false;
+        self.next = None;
     }
 
     /// Another matcher at the same place.
@@ -143,6 +216,7 @@ impl Matcher {
             tokens: self.tokens.clone(),
             trail: self.trail.clone(),
             ended: self.ended,
+            next: None,
             bytes: 0,
         });
         fork.bytes = bytes.max(0);
@@ -188,7 +262,7 @@ impl Matcher {
     }
 }
 
-/// A step that cost more than the limits, as a rule.
+/// The error of a step that failed, usually because it exceeded the limits.
 fn failed(error: impl std::fmt::Display) -> Error {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();

@@ -5,8 +5,10 @@
 //! follows one text: it tells which tokens may come next, and takes the one that came.
 //!
 //! Sources are not trusted. They have limits (`limits.rs`), and every fault is an [`Error`] with its kind and its place.
+mod blame;
 mod compile;
 mod error;
+mod forced;
 mod gbnf;
 mod history;
 mod lexer_masks;
@@ -14,6 +16,7 @@ mod limits;
 mod mask;
 mod matcher;
 mod permits;
+mod running;
 mod schema;
 mod source;
 mod tokens;

@@ -1,5 +1,6 @@
 //! Which compilations may run. At most [`limits::COMPILING`] run within their time, and one of each owner. A compilation
-//! that exceeded its time goes on until its fuel is spent: it is counted to its owner until then, and holds up nobody else.
+//! that exceeded its time goes on until its fuel is spent: it is counted to its owner until then, and delays no other
+//! owner.
 use super::limits;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard};

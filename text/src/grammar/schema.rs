@@ -112,7 +112,8 @@ fn is_composed(json: &Json) -> bool {
     }
 }
 
-fn below(pointer: &str, key: &str) -> String {
+/// The pointer of an entry.
+pub fn below(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
@@ -197,9 +198,9 @@ impl<'a> Walk<'a> {
                     checked_bound(key, value, &here)?
                 }
                 "multipleOf" => {
-                    let number = numbers::checked_multiple(value, &here)?;
+                    let (number, passed) = numbers::checked_multiple(value, &here)?;
                     self.multiples.push((number, here));
-                    value.clone()
+                    passed
                 }
                 "required" => checked_names(key, value, &here)?,
                 "pattern" => match value.as_str() {
@@ -210,7 +211,7 @@ impl<'a> Walk<'a> {
                     Format::Text => value.clone(),
                     Format::Schema(schema) => {
                         if let Some(multiple) = schema.get("multipleOf") {
-                            let number = numbers::checked_multiple(multiple, &here)?;
+                            let (number, _) = numbers::checked_multiple(multiple, &here)?;
                             self.multiples.push((number, here));
                         }
                         also.push(schema);

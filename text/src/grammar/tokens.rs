@@ -4,7 +4,7 @@
 //! tokens stay, and all of these are allowed. It also tells which tokens the lexer refuses. The parser is asked about the
 //! others only: those that end a lexeme, which are few. So a mask is a copy of the first set, and a short walk of the
 //! parser.
-use super::{limits, Error};
+use super::{forced, limits, Error};
 use llguidance::derivre::Regex;
 use llguidance::earley::{BiasComputer, ParserRecognizer, SlicedBiasComputer};
 use llguidance::toktrie::{Recognizer, SimpleVob, TokEnv, TokTrie, TrieNode};
@@ -17,6 +17,8 @@ pub struct Tokens {
     /// The largest slice comes first.
     slices: Vec<Slice>,
     all: Tree,
+    /// Whether the tokens that the tokenizer makes of a text are that text.
+    is_exact: bool,
 }
 
 /// Tokens that match one expression. Where the lexer takes every text of the expression, it takes them all, and no byte of
@@ -38,6 +40,7 @@ impl Tokens {
         env: &TokEnv,
         slicer: Arc<SlicedBiasComputer>,
         slices: &[String],
+        is_exact: bool,
     ) -> Result<Self, Error> {
         let trie = env.tok_trie();
         let slices = slices.iter().enumerate();
@@ -50,7 +53,23 @@ impl Tokens {
             slicer,
             slices,
             all: Tree::of(trie),
+            is_exact,
         })
+    }
+
+    /// Whether tokens can be forced.
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
+    /// The tokens that must come next where the parser has been forced to take these bytes.
+    pub fn forced(
+        &self,
+        parser: &mut ParserRecognizer<'_>,
+        recent: &[u32],
+        bytes: &[u8],
+    ) -> Vec<u32> {
+        forced::tokens(&self.env, parser, recent, bytes)
     }
 
     pub fn trie(&self) -> &TokTrie {
@@ -98,7 +117,7 @@ impl Tokens {
         }
         let nodes = self.tree(largest);
         let mut steps: Vec<Step> = Vec::new();
-        // The inner nodes above the current one: where they end, the state behind them, and their step.
+        // The inner nodes above the current one: where they end, the state after them, and their step.
         let mut above = vec![(nodes.len(), start, usize::MAX)];
         let mut at = 1;
         loop {
@@ -182,7 +201,7 @@ impl Tree {
 
 /// The tokens that one state of a lexer decides.
 pub struct Decided {
-    /// The tokens behind which the lexer is still in the lexeme.
+    /// The tokens after which the lexer is still in the lexeme.
     inside: SimpleVob,
     /// The slice whose `others` the steps lead through; none: all tokens.
     slice: Option<usize>,

@@ -1,5 +1,6 @@
 //! A tokenizer as grammars see it, and the grammars that were compiled for it. Shared by threads.
-use super::compile::{compile, Compiled};
+use super::compile::{compile, permit, Compiled};
+use super::running::{Running, Turn};
 use super::source::{Grammar, Kind};
 use super::tokens::Tokens;
 use super::{limits, Error, Matcher};
@@ -9,38 +10,63 @@ use llguidance::toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, Tok
 use llguidance::ParserFactory;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 pub struct Vocabulary {
     factory: Arc<ParserFactory>,
     tokens: Arc<Tokens>,
     kept: Mutex<Kept>,
+    running: Running,
 }
 
 impl Vocabulary {
     /// `stops` are the tokens that end a text. Takes a tenth of a second for a vocabulary of a hundred thousand tokens.
     pub fn new(tokenizer: Arc<Tokenizer>, stops: &[u32]) -> Result<Self, Error> {
-        let env: TokEnv = Arc::new(Env::new(tokenizer, stops)?);
+        let env = Env::new(tokenizer, stops)?;
+        let is_exact = env.is_exact();
+        let env: TokEnv = Arc::new(env);
         let failed = |e| Error::invalid(format!("the vocabulary cannot be used by grammars: {e}"));
         let mut factory = ParserFactory::new(&env, InferenceCapabilities::default(), &slices())
             .map_err(failed)?;
         *factory.limits_mut() = limits::parser();
         factory.quiet();
-        let tokens = Tokens::new(&env, factory.slicer(), &slices())?;
+        let tokens = Tokens::new(&env, factory.slicer(), &slices(), is_exact)?;
         Ok(Vocabulary {
             factory: Arc::new(factory),
             tokens: Arc::new(tokens),
             kept: Mutex::default(),
+            running: Running::default(),
         })
     }
 
-    /// Compiles the grammar, or finds it compiled. `owner` stands for the user who asks.
+    /// Compiles the grammar, or finds it compiled, or waits for another who compiles it. `owner` stands for the user who
+    /// asks.
     pub fn compile(&self, grammar: &Grammar, owner: u64) -> Result<Arc<Compiled>, Error> {
+        let until = Instant::now() + limits::COMPILE_TIME;
         if let Some(found) = self.kept().get(grammar) {
             return Ok(found);
         }
-        let compiled = compile(&self.factory, &self.tokens, grammar, owner)?;
-        self.kept().put(grammar, compiled.clone(), owner);
-        Ok(compiled)
+        if let Some(running) = self.running.find(&grammar.key()) {
+            return running.wait(until);
+        }
+        // A compilation that waits for its permit is not running: another owner may begin it earlier.
+        let permit = permit(owner, until)?;
+        let lead = match self.running.join(grammar.key()) {
+            Turn::Own(lead) => lead,
+            Turn::Others(running) => {
+                drop(permit);
+                return running.wait(until);
+            }
+        };
+        let found = self.kept().get(grammar); // another has ended meanwhile
+        let outcome = match found {
+            Some(found) => Ok(found),
+            None => compile(&self.factory, &self.tokens, grammar, permit, until).inspect(|made| {
+                self.kept().put(grammar, made.clone(), owner);
+            }),
+        };
+        lead.end(outcome.clone());
+        outcome
     }
 
     /// Whether [`Vocabulary::compile`] would return at once.
@@ -53,12 +79,18 @@ impl Vocabulary {
         Ok(Matcher::new(self.compile(grammar, owner)?))
     }
 
-    /// A parser of the crate that nothing of ours speeds up.
+    /// A parser of the crate without our caches.
     #[cfg(test)]
     pub(super) fn plain(&self, grammar: &Grammar) -> Result<llguidance::Matcher, Error> {
         let parser = self.factory.create_parser(grammar.top_level());
         let parser = parser.map_err(|e| Error::invalid(e.to_string()))?;
         Ok(llguidance::Matcher::new(Ok(parser)))
+    }
+
+    /// The tokens of a text in the middle of another.
+    #[cfg(test)]
+    pub(super) fn encode(&self, text: &str) -> Vec<u32> {
+        self.factory.tok_env().tokenize_bytes(text.as_bytes())
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
@@ -83,7 +115,7 @@ struct Kept {
     uses: u64,
 }
 
-type Key = (Kind, Arc<str>);
+pub(super) type Key = (Kind, Arc<str>);
 
 struct Entry {
     compiled: Arc<Compiled>,
@@ -142,7 +174,6 @@ impl Kept {
 struct Env {
     tokenizer: Arc<Tokenizer>,
     trie: TokTrie,
-    canonical: bool,
 }
 
 /// Stands in front of a text so that a tokenizer does not write a space there. It merges with nothing.
@@ -159,15 +190,14 @@ impl Env {
         };
         let words: Vec<Vec<u8>> = (0..size).map(|id| word(&tokenizer, id)).collect();
         let trie = TokTrie::from(&TokRxInfo::new(size, first), &words).with_eos_tokens(&stops);
-        let mut env = Env {
-            tokenizer,
-            trie,
-            canonical: true,
-        };
-        env.canonical = ["a", " a b", "{\"key\": [1, 2]}\n", "é€\u{1F35E}"]
+        Ok(Env { tokenizer, trie })
+    }
+
+    /// Whether the tokens of a text are that text, as far as some samples tell.
+    fn is_exact(&self) -> bool {
+        ["a", " a b", "{\"key\": [1, 2]}\n", "é€\u{1F35E}"]
             .iter()
-            .all(|text| env.encode(text).is_some());
-        Ok(env)
+            .all(|text| self.encode(text).is_some())
     }
 
     /// The tokens of a text in the middle of another. None if they would not be the text.
@@ -197,7 +227,7 @@ impl Env {
     }
 }
 
-/// The bytes of a token, a special one behind a mark that no text has.
+/// The bytes of a token, a special one after a mark that no text has.
 fn word(tokenizer: &Tokenizer, id: u32) -> Vec<u8> {
     let specials = tokenizer.specials();
     if let Ok(at) = specials.binary_search_by_key(&id, |special| special.0) {
@@ -225,7 +255,8 @@ impl TokenizerEnv for Env {
         self.trie.tokenize_with_greedy_fallback(bytes, whole)
     }
 
+    /// The crate must not force tokens: it keeps some that the tokenizer would write otherwise (`forced.rs`).
     fn tokenize_is_canonical(&self) -> bool {
-        self.canonical
+        false
     }
 }

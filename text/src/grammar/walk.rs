@@ -118,12 +118,13 @@ impl Walk {
         })
     }
 
-    pub fn forced_tokens(&mut self) -> Vec<u32> {
-        let tokens = self.state.compute_ff_tokens();
+    /// Whether the grammar leaves no choice of the next byte.
+    pub fn is_forced(&mut self) -> bool {
+        let bytes = self.state.compute_ff_bytes();
         if self.state.is_error() {
             self.fail();
         }
-        tokens
+        !bytes.is_empty()
     }
 
     /// Notes that a step has failed. Returns whether other texts may be the reason, because they used the lexer.

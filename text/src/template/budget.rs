@@ -26,7 +26,7 @@ pub fn begin(bytes: u64) {
     LEFT.set(bytes);
 }
 
-/// Takes `bytes` from this thread's rendering, or ends it.
+/// Takes `bytes` from the budget of this thread's rendering. Ends the rendering if too few are left.
 pub fn charge(bytes: usize) -> Result<(), Error> {
     let left = LEFT.get();
     let bytes = bytes as u64;

@@ -1,8 +1,9 @@
 //! How the model writes a tool call, found in what the template writes for one.
+use super::conversation::{call_message, Conversation, PYTHON_CALLS};
 use super::prefix::stand_in_text;
 use super::probe::{seal, stops, user, ASKED, TOOL};
 use super::renderer::Renderer;
-use super::turns::{call_message, Call, Conversation, Turn};
+use super::turns::{Call, Turn};
 use serde_json::{json, Value as Json};
 
 /// A call, between `open` and `close`. An empty `open`: it is the whole turn.
@@ -61,7 +62,7 @@ impl Calls {
     }
 }
 
-/// The format that we ask of a model whose template knows no calls; see `turns.rs`.
+/// The format that we ask of a model whose template knows no calls; see `conversation.rs`.
 fn described() -> Calls {
     Calls::Object {
         open: "<tool_call>".into(),
@@ -74,12 +75,9 @@ fn described() -> Calls {
 /// None if the template writes calls in a way that is none of these.
 pub fn calls(renderer: &Renderer) -> Option<Calls> {
     if !renderer.style.writes_calls {
-        // LFM2's template shows tools but no calls; its tokens tell.
-        if renderer.specials.id("<|tool_call_start|>").is_some() {
-            return Some(Calls::Python {
-                open: "<|tool_call_start|>".into(),
-                close: "<|tool_call_end|>".into(),
-            });
+        if renderer.style.python_calls {
+            let (open, close) = (PYTHON_CALLS.0.into(), PYTHON_CALLS.1.into());
+            return Some(Calls::Python { open, close });
         }
         return Some(described());
     }
@@ -115,7 +113,7 @@ pub fn calls(renderer: &Renderer) -> Option<Calls> {
     tagged(renderer, open, behind)
 }
 
-/// The assistant's turn with `count` calls, from behind the cue on.
+/// The assistant's turn with `count` calls, from after the cue on.
 fn written(renderer: &Renderer, arguments: &Json, count: usize) -> Option<String> {
     let asked = stand_in_text(ASKED);
     let call = Call {
@@ -247,7 +245,7 @@ fn line_mark(before: &str, renderer: &Renderer) -> String {
     before[start..].to_string()
 }
 
-/// The text behind a call, without the text that closes the turn.
+/// The text after a call, without the text that closes the turn.
 fn closing(after: &str, renderer: &Renderer) -> String {
     let after = after.trim();
     let seal = seal(renderer).unwrap_or_default();

@@ -1,13 +1,14 @@
 //! A model's chat template, loaded: what the engine asks of it.
 use super::call_grammar;
 use super::calls::{calls, Calls};
+use super::conversation::Conversation;
 use super::extend::{extend, usual_context};
 use super::marks::Disguise;
 use super::probe::{find_style, seal, stops};
 use super::reasoning::{reasoning, Reasoning};
 use super::renderer::Renderer;
 use super::specials::{Encoder, Specials};
-use super::turns::{Conversation, Turn, TurnKind};
+use super::turns::{Turn, TurnKind};
 use super::Moment;
 use crate::grammar::{Error, Grammar};
 use crate::own_stack;
@@ -87,7 +88,7 @@ impl ChatTemplate {
         })
     }
 
-    /// The tokens that `turns` add behind turns of the kinds `before`.
+    /// The tokens that `turns` add after turns of the kinds `before`.
     pub fn extend(&self, before: &[TurnKind], turns: &[Turn]) -> Result<Vec<u32>, String> {
         if turns.len() > TURNS {
             return Err(format!(

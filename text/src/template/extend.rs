@@ -1,16 +1,17 @@
 //! Finds the tokens that turns add to a conversation.
+use super::conversation::answered;
 use super::marks::{Disguise, GUARD, STAND_IN};
 use super::prefix::{certain, stand_in, stand_in_text};
 use super::renderer::Renderer;
 use super::specials::Encoder;
-use super::turns::{answered, Call, Turn, TurnKind};
+use super::turns::{Call, Turn, TurnKind};
 use crate::tokenizer::Tokenizer;
 use serde_json::json;
 
 /// The number of earlier turns that are rendered. No known template looks back further.
 const MEMORY: usize = 8;
 
-/// The tokens that `turns` add behind turns of the kinds `before`. `closed`: the last turn is complete.
+/// The tokens that `turns` add after turns of the kinds `before`. `closed`: the last turn is complete.
 pub fn extend(
     renderer: &Renderer,
     tokenizer: &Tokenizer,
@@ -28,7 +29,7 @@ pub fn extend(
         },
         closed,
     };
-    // A turn that comes behind a cue comes behind the turn that the cue began.
+    // A turn that comes after a cue comes after the turn that the cue began.
     let (mut before, mut tokens) = (before.to_vec(), Vec::new());
     let mut rest = &turns[..];
     while !rest.is_empty() {
@@ -85,7 +86,7 @@ impl Extension<'_> {
         }
     }
 
-    /// The text that the template writes for `turns` behind `before`. Fails if it does more than add to the text.
+    /// The text that the template writes for `turns` after `before`. Fails if it does more than add to the text.
     fn attempt(&self, before: &[TurnKind], turns: &[Turn]) -> Result<Vec<u32>, String> {
         let (renderer, encoder) = (self.renderer, &self.encoder);
         let known = stand_ins(renderer, before, turns);
@@ -112,7 +113,7 @@ impl Extension<'_> {
         if all.starts_with(&had) {
             return Ok(all[had.len()..].to_vec());
         }
-        // A token crosses from the old text to the new. So the new text is encoded behind the last special token, as in
+        // A token crosses from the old text to the new. So the new text is encoded after the last special token, as in
         // the middle of a text.
         match renderer.specials.all(&old).last() {
             Some(&(start, end, _)) => {

@@ -4,6 +4,7 @@ mod budget;
 mod call_grammar;
 mod calls;
 mod chat;
+mod conversation;
 mod engine;
 mod extend;
 mod filters;

@@ -1,8 +1,8 @@
-//! How much of a rendering is certain once some turns are known, whatever turns come next.
+//! Finds the part of a rendering that is certain once some turns are known, whatever turns come next.
 //!
 //! A template renders whole conversations. To add turns to a context piece by piece, the text of some turns must be a
 //! prefix of the text of all their continuations. So the turns are rendered with several continuations: with nothing
-//! behind them, with a cue, with the turns that usually follow. What these have in common, up to the end of the last turn,
+//! after them, with a cue, with the turns that usually follow. What these have in common, up to the end of the last turn,
 //! is certain. (A template may treat the end of a conversation specially: Phi-3 writes an end-of-text token there, gpt-oss
 //! another closing token, Qwen3 an empty thought. That is not part of it.)
 use super::marks::{END, STAND_IN};
@@ -98,7 +98,7 @@ pub fn certain(
     }
 }
 
-/// Whether the mark behind the content changed nothing else.
+/// Whether the mark after the content changed nothing else.
 fn is_faithful(renderer: &Renderer, turns: &[Turn], followers: &[Vec<Turn>], text: &str) -> bool {
     followers.iter().any(|follower| {
         let all: Vec<Turn> = turns
@@ -112,7 +112,7 @@ fn is_faithful(renderer: &Renderer, turns: &[Turn], followers: &[Vec<Turn>], tex
     })
 }
 
-/// `turns` with END behind the content of the last one, before its trailing space, which templates like to trim.
+/// `turns` with END after the content of the last one, before its trailing space, which templates like to trim.
 fn marked(turns: &[Turn]) -> Vec<Turn> {
     let mark = |text: &str| {
         let kept = text.trim_end().len();
@@ -120,7 +120,7 @@ fn marked(turns: &[Turn]) -> Vec<Turn> {
     };
     let mut turns = turns.to_vec();
     let tools_last = matches!(turns.last(), Some(Turn::Tools(_)));
-    // Mistral writes the system text behind the tools that came after it.
+    // Mistral writes the system text after the tools, although the tools came later.
     if let Some(Turn::System(text)) = turns
         .iter_mut()
         .filter(|_| tools_last)
@@ -233,7 +233,7 @@ fn choose<'a>(trials: &'a [Trial], specials: &Specials) -> Option<&'a str> {
         if other.content != base.content
             || other.text.as_bytes()[..other.content] != base.text.as_bytes()[..base.content]
         {
-            continue; // another history: it says nothing of this one
+            continue; // this trial has another history, so it tells nothing about ours
         }
         if other.limit >= cut && other.text.as_bytes()[..cut] == base.text.as_bytes()[..cut] {
             continue;
@@ -296,7 +296,7 @@ fn common(a: &Trial, b: &Trial, specials: &Specials) -> usize {
     (run + space).min(at)
 }
 
-/// The end of the first special token behind the content, and of the space after it.
+/// The end of the first special token after the content, and of the space after it.
 fn first_close(text: &str, content: usize, specials: &Specials) -> usize {
     match specials.find(text, content) {
         Some((_, end, _)) => end + text[end..].len() - text[end..].trim_start().len(),

@@ -1,7 +1,8 @@
 //! What a template can be told and what it writes around a turn, found by rendering small conversations.
+use super::conversation::{Style, PYTHON_CALLS};
 use super::prefix::{certain, stand_in_text, stand_in_tool};
 use super::renderer::Renderer;
-use super::turns::{Call, Style, Turn};
+use super::turns::{Call, Turn};
 use serde_json::json;
 
 /// Stand-ins of the probes.
@@ -93,6 +94,12 @@ pub fn find_style(renderer: &mut Renderer) -> Result<(), String> {
         renderer.style.text_hides_calls =
             !writes(renderer, &[user(ASKED), with_text], &[TOOL, &said]);
     }
+    // LFM2's template shows tools but no calls; its tokens tell how the model writes them.
+    let (open, close) = PYTHON_CALLS;
+    renderer.style.python_calls = !renderer.style.writes_calls
+        && [open, close]
+            .iter()
+            .all(|mark| renderer.specials.id(mark).is_some());
     let called = if renderer.style.writes_calls {
         calls(SAID)
     } else {
@@ -147,7 +154,7 @@ fn behind(text: &str, n: usize) -> &str {
     text.rfind(&mark).map_or("", |at| &text[at + mark.len()..])
 }
 
-/// Ids of the special tokens that end a turn: the first one behind a last turn's words, and the last one behind a call.
+/// Ids of the special tokens that end a turn: the first one after a last turn's words, and the last one after a call.
 pub fn stops(renderer: &Renderer) -> Vec<u32> {
     let mut stops = Vec::new();
     let mut add = |id: Option<u32>| stops.extend(id);

@@ -4,7 +4,7 @@ use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use std::fmt::Write;
 
-/// Deeper values are refused: writing them takes stack.
+/// Deeper values are refused, because writing them recurses.
 const DEPTH: usize = 64;
 
 pub fn str(value: &Value) -> Result<String, Error> {

@@ -1,8 +1,8 @@
 //! How the model marks its reasoning, found in what the template writes for it.
+use super::conversation::Conversation;
 use super::prefix::stand_in_text;
 use super::probe::{cue, ASKED, OTHER, SAID};
 use super::renderer::Renderer;
-use super::turns::Conversation;
 use serde_json::{json, Value as Json};
 
 /// Reasoning stands between these texts.

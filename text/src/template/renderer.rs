@@ -1,8 +1,9 @@
 //! Conversations → text, with people's words told apart from the template's.
+use super::conversation::{Conversation, Style};
 use super::engine::{Engine, Moment};
 use super::marks::GUARD;
 use super::specials::{Encoder, Specials};
-use super::turns::{Conversation, Style, Turn};
+use super::turns::Turn;
 use minijinja::value::Value;
 use serde_json::{Map, Value as Json};
 

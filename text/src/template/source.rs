@@ -61,7 +61,7 @@ pub fn rewrite(source: &str) -> Result<String, Error> {
         }
     }
     if let Some(open) = tag {
-        out.push_str(&source[open.start..]); // for the parser to complain of
+        out.push_str(&source[open.start..]); // the parser reports the error
     }
     Ok(out)
 }
@@ -79,7 +79,7 @@ fn push_tag(out: &mut String, source: &str, tag: &Tag, end: usize) {
         out.push('*');
         from = *product;
     }
-    // Only up to the brackets: the end of a block may have swallowed the newline behind them.
+    // Only up to the brackets: the end of a block may have swallowed the newline after them.
     out.push_str(source[from..end].trim_end());
 }
 

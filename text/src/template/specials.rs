@@ -109,7 +109,7 @@ impl Specials {
         ];
         let mut out = String::with_capacity(text.len());
         let mut from = 0;
-        // Names can overlap: go on behind the first character of each.
+        // Names can overlap: go on after the first character of each.
         let inside = std::iter::successors(self.find(text, 0), |(at, ..)| {
             self.find(text, at + first_len(&text[*at..]))
         });
@@ -184,7 +184,7 @@ fn first_len(text: &str) -> usize {
     text.chars().next().map_or(1, char::len_utf8)
 }
 
-/// Whether the special token that `text` ends with swallows the space behind it (as Phi-3's do).
+/// Whether the special token that `text` ends with swallows the space after it (as Phi-3's do).
 fn strips(text: &str, specials: &Specials, encoder: &Encoder) -> Result<bool, String> {
     match specials.all(text).last() {
         Some(&(start, end, _)) if end == text.len() => {

@@ -91,7 +91,7 @@ pub fn check_charsmap(first: [u8; 4], bytes: usize) -> Result<(), String> {
 pub fn check_gaps(tokens: usize, bytes: usize) -> Result<(), String> {
     if tokens > bytes / 4 + (1 << 16) {
         return Err(format!(
-            "its ids go up to {tokens}, but {bytes} bytes cannot write down so many tokens: it is damaged"
+            "its ids go up to {tokens}, but a file of {bytes} bytes cannot hold that many tokens: it is damaged"
         ));
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! A model's tokenizer, from a `tokenizer.json` or from a GGUF's vocabulary, over the `tokenizers` crate.
 //!
 //! The crate reads files and runs what is rare; what nearly every language model uses is done here, in less memory
-//! ([`model`], [`pipeline`]). The crate's post-processor, truncation and padding are left out: what is encoded is what
+//! (`model`, `pipeline`). The crate's post-processor, truncation and padding are left out: what is encoded is what
 //! was written, nothing before or after it. Decoding is ours: every token's bytes are known from the start
-//! ([`pieces`]), so that a text decoded token by token is the text decoded at once.
+//! (`pieces`), so that a text decoded token by token is the text decoded at once.
 mod byte_vocabulary;
 mod convert;
 mod json;

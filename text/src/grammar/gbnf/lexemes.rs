@@ -1,7 +1,7 @@
 //! Which pieces of a grammar may be lexemes.
 //!
-//! Lark's lexer goes on as long as any lexeme can go on, and never looks back. A lexeme is safe if, behind each of its
-//! matches, no character that may follow it in the grammar could also continue this lexeme or another one. Pieces for
+//! Lark's lexer goes on as long as any lexeme can go on, and never looks back. A lexeme is safe if, after each of its
+//! matches, no character that may follow in the grammar could also continue this lexeme or another one. Pieces for
 //! which that cannot be shown are taken apart into single characters, which are always safe among themselves.
 use super::parse::{merged, Node};
 use super::rules::Rules;
@@ -161,7 +161,7 @@ fn is_regular(node: &Node) -> bool {
     }
 }
 
-/// Lexemes that the lexer could prefer wrongly, or that could be preferred to.
+/// Lexemes that the lexer could wrongly prefer, and those over which it could wrongly prefer another.
 fn conflicts(cut: &Cut) -> HashSet<usize> {
     let automata: Vec<Automaton> = cut.lexemes.iter().map(Automaton::new).collect();
     let size: usize = automata.iter().map(|a| a.classes.len()).sum();

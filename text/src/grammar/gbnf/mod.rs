@@ -1,8 +1,9 @@
 //! GBNF, the grammars of llama.cpp (`root ::= "a" | [0-9]+`), translated to Lark.
 //!
-//! GBNF has no lexer: its grammars are about characters. Lark has one, which takes the longest match and never looks
-//! back. So the translation makes lexemes of single characters, which is always exact, and of longer pieces only where
-//! the longest match cannot be the wrong one (`lexemes.rs`). A grammar without recursion becomes one regular expression.
+//! GBNF has no lexer: its grammars describe sequences of characters. Lark has one, which takes the longest match and
+//! never looks back. So the translation makes lexemes of single characters, which is always exact, and of longer pieces
+//! only where the longest match cannot be the wrong one (`lexemes.rs`). A grammar without recursion becomes one regular
+//! expression.
 mod lark;
 mod lexemes;
 mod parse;

@@ -9,7 +9,7 @@ pub enum Node {
     Class(Vec<(char, char)>),
     /// A rule, by its number.
     Rule(usize),
-    /// All of them, one behind the other. None: the empty text.
+    /// All of them, one after the other. None: the empty text.
     Sequence(Vec<Node>),
     /// One of them.
     Choice(Vec<Node>),
@@ -148,7 +148,7 @@ impl Parser {
     fn define(&mut self, spot: Spot) -> Result<(), Error> {
         for c in "::=".chars() {
             if self.next() != Some(c) {
-                return Err(spot.error("`::=` is expected behind a rule's name"));
+                return Err(spot.error("`::=` is expected after a rule's name"));
             }
         }
         self.skip();

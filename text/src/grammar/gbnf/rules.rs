@@ -37,7 +37,7 @@ impl Rules {
         Ok(made)
     }
 
-    /// `node` with the rules that are not kept in the places of their names.
+    /// `node`, with the bodies of the rules that are not kept in place of their names.
     fn written_out(&self, node: &Node) -> Node {
         let all = |nodes: &[Node]| nodes.iter().map(|node| self.written_out(node)).collect();
         match node {
@@ -114,7 +114,7 @@ impl Sizes<'_> {
         }
     }
 
-    /// A kept rule counts as one part. None: this can only be known to be recursive by its own name.
+    /// A kept rule counts as one part. None: the rule is recursive.
     fn of(&mut self, node: &Node) -> Option<usize> {
         match node {
             Node::Class(ranges) => Some(ranges.len()),

@@ -104,7 +104,7 @@ pub fn check_items(
     if schema.contains_key("additionalItems") && !schema.contains_key("items") {
         return Err(unsupported(
             &below(pointer, "additionalItems"),
-            "the keyword `additionalItems` means nothing without `items`; items behind those of `prefixItems` are in `items`",
+            "the keyword `additionalItems` means nothing without `items`; items after those of `prefixItems` are in `items`",
         ));
     }
     Ok(())

@@ -12,7 +12,7 @@ pub fn find(made: &Json) -> Option<String> {
                 .map(|(name, schema)| (format!("#/$defs/{name}"), schema)),
         );
     }
-    // Those that end without any other come first, then those that end with their help, and so on.
+    // First finds the schemas that end without another one, then those that end with the help of these, and so on.
     let mut ending: HashSet<&str> = HashSet::new();
     loop {
         let before = ending.len();

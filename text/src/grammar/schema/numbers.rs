@@ -40,19 +40,29 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// The decimal that the crate makes of a `multipleOf`, if it makes the right one.
-    pub fn of(value: f64) -> Option<Decimal> {
+    /// The decimal that the crate makes of a `multipleOf`. It multiplies by ten until no fraction is left, and so it may
+    /// make another one than was written.
+    fn read(value: f64) -> Option<Decimal> {
         let (mut scaled, mut digits) = (value, 0);
-        while scaled.fract() != 0.0 {
+        let most = f64::from(u32::MAX);
+        while scaled <= most && digits <= 6 && scaled.fract() != 0.0 {
             scaled *= 10.0;
             digits += 1;
         }
-        let fits = scaled <= f64::from(u32::MAX)
-            && digits <= 6
-            && units(value, digits) == (scaled as i128, true);
-        fits.then_some(Decimal {
+        (scaled <= most && digits <= 6).then_some(Decimal {
             coefficient: scaled as u64,
             digits,
+        })
+    }
+
+    /// The decimal that is written, and the number, equal or nearest to it, that the crate makes the same decimal of. The
+    /// crate makes no such decimal of 0.07, but it does of the floating-point number below.
+    fn of(value: f64) -> Option<(Decimal, f64)> {
+        [0, -1, 1, -2, 2].into_iter().find_map(|steps| {
+            let near = f64::from_bits(value.to_bits().checked_add_signed(steps)?);
+            let read = Decimal::read(near)?;
+            let is_written = units(value, read.digits) == (i128::from(read.coefficient), true);
+            is_written.then_some((read, near))
         })
     }
 
@@ -79,19 +89,25 @@ fn units(value: f64, digits: u32) -> (i128, bool) {
     }
 }
 
-pub fn checked_multiple(value: &Json, here: &str) -> Result<Decimal, Error> {
+/// The decimal, and the number to pass to the crate.
+pub fn checked_multiple(value: &Json, here: &str) -> Result<(Decimal, Json), Error> {
     let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
         return Err(invalid(
             here,
             format!("`multipleOf` is a number above 0, not {value}"),
         ));
     };
-    Decimal::of(number).ok_or_else(|| {
-        unsupported(
+    match Decimal::of(number) {
+        Some((decimal, near)) if near == number => Ok((decimal, value.clone())),
+        Some((decimal, near)) => Ok((decimal, Json::from(near))),
+        None => Err(unsupported(
             here,
-            format!("`multipleOf` {value} has too many digits to be enforced"),
-        )
-    })
+            format!(
+                "`multipleOf` {value} is not enforced exactly; whole numbers up to {} are, and most decimals of few digits, such as 0.01, 0.07 or 2.5",
+                u32::MAX
+            ),
+        )),
+    }
 }
 
 /// Whether the crate can intersect these, each with each: it computes least common multiples in 32 bits.
@@ -120,7 +136,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// are taken out. The crate would offer such a value and then not know how to go on.
 pub fn leaves_nothing(schema: &mut Map<String, Json>) -> bool {
     let multiple = schema.get("multipleOf").and_then(Json::as_f64);
-    let Some(step) = multiple.and_then(Decimal::of) else {
+    let Some(step) = multiple.and_then(Decimal::read) else {
         return false;
     };
     let fits = |value: &Json| value.as_f64().is_none_or(|number| step.divides(number));
@@ -225,6 +241,25 @@ mod tests {
         assert_eq!(units(1e-10, 0), (0, false));
         assert_eq!(units(12.0, 0), (12, true));
         assert_eq!(units(9007199254740991.0, 6), (9007199254740991000000, true));
+    }
+
+    #[test]
+    fn the_crate_is_given_a_number_that_it_reads_exactly() {
+        for (written, passed) in [
+            (5.0, Some(5.0)),
+            (0.25, Some(0.25)),
+            (0.07, Some(0.06999999999999999)),
+            (0.53, None),
+            (1e-30, None),
+            (1e12, None),
+            (f64::MAX, None),
+            (5e-324, None),
+        ] {
+            let found = Decimal::of(written);
+            assert_eq!(found.map(|(_, near)| near), passed, "{written}");
+        }
+        let (seven, _) = Decimal::of(0.07).unwrap();
+        assert_eq!((seven.coefficient, seven.digits), (7, 2));
     }
 
     #[test]

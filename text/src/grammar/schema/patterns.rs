@@ -126,6 +126,16 @@ pub fn check(pattern: &str) -> Result<(), Fault> {
         .map(|_| ())
         .map_err(|error| {
             let text = error.to_string();
+            if let Some((at, written)) =
+                assertion(pattern).filter(|_| text.starts_with("lookarounds"))
+            {
+                return Fault {
+                    text: format!(
+                        "`{written}` is not enforced; only ^ at the beginning and $ at the end are"
+                    ),
+                    at: Some(at),
+                };
+            }
             let last = text.lines().rfind(|line| !line.trim().is_empty());
             let last = last.unwrap_or_default().trim();
             Fault {
@@ -133,6 +143,31 @@ pub fn check(pattern: &str) -> Result<(), Fault> {
                 at: marked(&text).and_then(|column| position(pattern, column)),
             }
         })
+}
+
+/// The first assertion about the characters around it, such as `\b`, with its place. The crate tells neither.
+fn assertion(pattern: &str) -> Option<(usize, String)> {
+    let chars: Vec<char> = pattern.chars().collect();
+    let (mut at, mut in_class, mut anchor) = (0, false, None);
+    while at < chars.len() {
+        match chars[at] {
+            '\\' => {
+                let next = chars.get(at + 1).copied();
+                if let Some(next) = next.filter(|c| !in_class && "bBAz<>".contains(*c)) {
+                    return Some((at, format!("\\{next}")));
+                }
+                at += 1;
+            }
+            '[' => in_class = true,
+            ']' => in_class = false,
+            c @ ('^' | '$') if !in_class && at > 0 && at + 1 < chars.len() => {
+                anchor.get_or_insert((at, c.to_string()));
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    anchor
 }
 
 /// The column that the parser of expressions marks by a `^` below the expression, which it indents by four blanks.
@@ -153,7 +188,7 @@ fn position(pattern: &str, column: usize) -> Option<usize> {
     let Some((i, end)) = found else {
         return Some(pattern.chars().count());
     };
-    // A backslash is written together with the character behind it.
+    // A backslash is written together with the character after it.
     let before = pattern[..end].chars().rev().skip(1);
     let slashes = before.take_while(|c| *c == '\\').count();
     Some(i - slashes % 2)

@@ -147,6 +147,35 @@ fn references_that_lead_nowhere_are_told() {
 }
 
 #[test]
+fn what_only_the_compiler_finds_has_a_pointer() {
+    for (text, expected) in [
+        (
+            r#"{"type": "object", "properties": {"b": {"type": "null"},
+                "a": {"allOf": [{"type": "string"}, {"type": "integer"}]}}, "required": ["a"]}"#,
+            "/properties/a/allOf/0/type",
+        ),
+        (
+            r#"{"type": "object", "required": ["a"], "additionalProperties": false}"#,
+            "/required",
+        ),
+        (
+            r#"{"type": "string", "pattern": "^a$", "minLength": 2}"#,
+            "/pattern",
+        ),
+        (r#"{"anyOf": [false, false]}"#, "/anyOf/0"),
+        (
+            r##"{"$defs": {"one": {"type": "string", "const": 1}}, "$ref": "#/$defs/one"}"##,
+            "/$defs/one/const",
+        ),
+        ("false", ""),
+    ] {
+        let error = schema(text);
+        let place = Place::Pointer(expected.into());
+        assert_eq!(error.place, Some(place), "{text}: {error}");
+    }
+}
+
+#[test]
 fn what_is_no_json_tells_its_place() {
     let error = schema("{\n  \"type\": }");
     assert_eq!(
@@ -185,7 +214,7 @@ fn hostile_sources_fail_in_time() {
     let groups = format!("{}a{}", "(".repeat(1000), ")".repeat(1000));
     assert!(Grammar::from_regex(&groups).is_err());
     let huge = Grammar::from_regex("(a{1,999}){1,999}").and_then(|g| BYTES.compile(&g, 0));
-    drop(huge); // either way is fine, if it comes in time
+    drop(huge); // success and failure are both fine, if they come in time
     assert!(
         start.elapsed() < Duration::from_secs(20),
         "{:?}",
@@ -303,10 +332,18 @@ fn regex_errors_tell_their_place() {
         ("x(?=a)", 1, 2),
         ("(a)\\1", 1, 4),
         ("ab\\", 1, 3),
+        ("^a\n\\bword\\b", 2, 1),
+        ("[.^]\\\\x\\B", 1, 8),
+        ("a^b", 1, 2),
     ] {
         let place = error(Grammar::from_regex(pattern)).place;
         assert_eq!(place, Some(Place::Position { line, column }), "{pattern}");
     }
+    assert_eq!(
+        error(Grammar::from_regex("a\\b")).to_string(),
+        "line 1, column 2: the regular expression is not accepted: `\\b` is not enforced; only ^ at the beginning and \
+         $ at the end are"
+    );
 }
 
 #[test]

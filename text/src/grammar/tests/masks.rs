@@ -1,22 +1,7 @@
-//! Masks are those that the crate computes by itself, whatever the lexers have kept of earlier texts.
+//! Masks are those that the crate computes by itself, whatever the lexers have kept of earlier texts. Where tokens are
+//! forced, a mask allows the first of them only.
 use super::*;
 use llguidance::Matcher as Plain;
-
-/// Numbers that are the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % end as u64) as usize
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
-        (!all.is_empty()).then(|| all[self.below(all.len())])
-    }
-}
 
 /// One text, followed by a matcher and by a parser of the crate with a lexer of its own.
 struct Pair {
@@ -37,14 +22,24 @@ impl Pair {
     /// Compares the masks, then takes a token that they allow. `joints` are tokens with characters that end lexemes.
     /// False: the text has ended.
     fn step(&mut self, joints: &[u32], random: &mut Random, what: &str) -> bool {
+        if random.below(2) == 0 {
+            self.ours.forced_tokens(); // the mask is found with them
+        }
         let mask = self.ours.mask().unwrap_or_else(|e| panic!("{what}: {e}"));
         let plain = self.plain.compute_mask_or_eos().unwrap();
-        let differs = mask.bits() != plain.as_slice();
-        assert!(!differs, "{what}: another mask behind {:?}", self.written);
+        let forced = self.ours.forced_tokens();
+        let differs = match forced.first() {
+            Some(first) => !mask.allows(*first) || mask.count() != 1 || !plain.is_allowed(*first),
+            None => mask.bits() != plain.as_slice(),
+        };
+        assert!(!differs, "{what}: another mask after {:?}", self.written);
         if self.ours.is_terminated() {
             return false;
         }
-        let allowed: Vec<u32> = plain.iter().collect();
+        let allowed: Vec<u32> = match forced.first() {
+            Some(first) => vec![*first],
+            None => plain.iter().collect(),
+        };
         let ending: Vec<u32> = joints
             .iter()
             .copied()

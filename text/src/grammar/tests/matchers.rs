@@ -1,4 +1,4 @@
-//! What a matcher does beside saying yes and no.
+//! What a matcher does besides accepting and refusing tokens.
 use super::*;
 
 fn ab() -> Grammar {
@@ -15,6 +15,19 @@ fn masks_are_runs_and_bits() {
     assert!(mask.allows(97) && !mask.allows(98) && !mask.allows(9_999));
     matcher.accept(&tokens("abc")).unwrap();
     assert_eq!(matcher.mask().unwrap().runs(), [256, 1]);
+}
+
+#[test]
+fn the_memory_of_a_compiled_grammar_is_known() {
+    let small = BYTES.matcher(&ab(), 0).unwrap();
+    assert!(small.compiled().bytes() > 1_000);
+    let words: Vec<String> = (0..500).map(|n| format!("\"word {n}\"")).collect();
+    let lark = format!("start: {}", words.join(" | "));
+    let large = BYTES
+        .matcher(&Grammar::from_ebnf(&lark).unwrap(), 0)
+        .unwrap();
+    assert!(large.compiled().bytes() > 2 * small.compiled().bytes());
+    assert!(Arc::ptr_eq(large.compiled(), large.fork().compiled()));
 }
 
 #[test]
@@ -123,6 +136,28 @@ fn compiled_grammars_are_kept() {
     assert!(BYTES.has(&Grammar::from_regex("kept{3}").unwrap()));
     assert!(Arc::ptr_eq(&first, &BYTES.compile(&grammar, 0).unwrap()));
     assert!(!BYTES.has(&Grammar::from_ebnf("start: /kept{3}/").unwrap()));
+}
+
+#[test]
+fn a_grammar_that_many_need_at_once_is_compiled_once() {
+    let threads = 6;
+    for n in 0..8 {
+        let grammar = Grammar::from_regex(&format!("(at|once){{{},200}}", n + 1)).unwrap();
+        let together = std::sync::Barrier::new(threads);
+        let made: Vec<Arc<Compiled>> = std::thread::scope(|scope| {
+            let running: Vec<_> = (0..threads)
+                .map(|thread| {
+                    let (together, grammar) = (&together, &grammar);
+                    scope.spawn(move || {
+                        together.wait();
+                        BYTES.compile(grammar, 100 + thread as u64).unwrap()
+                    })
+                })
+                .collect();
+            running.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(made.iter().all(|one| Arc::ptr_eq(one, &made[0])));
+    }
 }
 
 #[test]

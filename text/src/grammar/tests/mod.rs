@@ -1,5 +1,6 @@
 //! Grammars on a vocabulary of bytes, where every step of a mask can be seen.
 mod bad;
+mod forced;
 mod gbnf;
 mod masks;
 mod matchers;
@@ -17,6 +18,22 @@ static BYTES: LazyLock<Vocabulary> = LazyLock::new(|| {
     let tokenizer = Tokenizer::from_bytes(&["<|end|>", "<|call|>"]).unwrap();
     Vocabulary::new(Arc::new(tokenizer), &[END]).unwrap()
 });
+
+/// Numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        (!all.is_empty()).then(|| all[self.below(all.len())])
+    }
+}
 
 fn tokens(text: &str) -> Vec<u32> {
     text.bytes().map(u32::from).collect()

@@ -9,14 +9,17 @@ const FILES: [&str; 2] = [
 ];
 
 pub(super) fn vocabulary() -> Option<(Arc<Tokenizer>, Vocabulary)> {
+    FILES.iter().find_map(|file| load(file, "<|im_end|>"))
+}
+
+/// The vocabulary of a file below the cache, if it is there. `stop` ends a text.
+pub(super) fn load(file: &str, stop: &str) -> Option<(Arc<Tokenizer>, Vocabulary)> {
     let cache = std::env::var_os("PIE_CACHE").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let cache = cache.or(home.map(|home| home.join(".cache/pie")))?;
-    let file = FILES
-        .iter()
-        .find_map(|file| std::fs::read(cache.join(file)).ok());
-    let tokenizer = Arc::new(Tokenizer::from_json(&file?).unwrap());
-    let stop = tokenizer.token_to_id("<|im_end|>")?;
+    let file = std::fs::read(cache.join(file)).ok()?;
+    let tokenizer = Arc::new(Tokenizer::from_json(&file).unwrap());
+    let stop = tokenizer.token_to_id(stop)?;
     let vocabulary = Vocabulary::new(tokenizer.clone(), &[stop]).unwrap();
     Some((tokenizer, vocabulary))
 }

@@ -1,6 +1,6 @@
 //! Schemas, with documents that they accept, and documents one edit away that they reject.
 //!
-//! Properties come in the order of the schema; a model has no use for another one.
+//! Properties must come in the order of the schema; a model needs no other order.
 use super::*;
 use std::time::{Duration, Instant};
 
@@ -104,6 +104,30 @@ fn faults(passes: impl Fn(&Grammar, &str) -> Result<bool, Error>) -> Vec<String>
         }
     }
     faults
+}
+
+/// Whether one character was replaced, added or taken out.
+fn is_one_edit(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+    let behind = |text: &[char], count: usize| text.get(same + count..).map(<[char]>::to_vec);
+    let (replaced, added, removed) = (
+        behind(&a, 1).is_some() && behind(&a, 1) == behind(&b, 1),
+        behind(&b, 1).is_some() && behind(&a, 0) == behind(&b, 1),
+        behind(&a, 1).is_some() && behind(&a, 1) == behind(&b, 0),
+    );
+    replaced || added || removed
+}
+
+#[test]
+fn every_schema_rejects_a_document_one_edit_from_an_accepted_one() {
+    assert!(is_one_edit("1", "2") && is_one_edit("1", "12") && is_one_edit("12", "1"));
+    assert!(!is_one_edit("1", "1") && !is_one_edit("1", "23") && !is_one_edit("12", "21"));
+    for (family, row) in rows().iter().filter(|(_, row)| !row.accept.is_empty()) {
+        let is_near = |text: &String| row.accept.iter().any(|other| is_one_edit(other, text));
+        let schema = &row.schema;
+        assert!(row.reject.iter().any(is_near), "{family}: {schema}");
+    }
 }
 
 /// The keywords of draft 2020-12, by its vocabularies.

@@ -1,11 +1,12 @@
-//! Templates that are broken or mean harm. Each gives an error that says what is wrong, and none takes long or much.
+//! Templates that are broken or hostile. Each gives an error that says what is wrong, and none takes much time or
+//! memory.
 use super::*;
 
 fn error(source: &str) -> String {
     load(source).err().unwrap_or_else(|| "it was loaded".into())
 }
 
-/// An error behind a turn that is written well.
+/// An error after a turn that is written well.
 fn error_in(body: &str) -> String {
     error(&format!("{{{{ messages[0].content }}}}{body}"))
 }

@@ -171,6 +171,60 @@ fn calls_that_a_template_does_not_know_are_text() {
 }
 
 #[test]
+fn calls_of_a_model_with_lfm2s_tokens_are_written_as_it_writes_them() {
+    let names: Vec<&str> = NAMES
+        .into_iter()
+        .chain(["<|tool_call_start|>", "<|tool_call_end|>"])
+        .collect();
+    let plain =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}\
+                 {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+    let chat = ChatTemplate::new(Setup {
+        source: Some(plain.into()),
+        variables: variables(),
+        stops: vec![SPECIAL + 1],
+        now: Some(1_736_936_430),
+        tokenizer: bytes(&names),
+    })
+    .unwrap();
+    let text = |tokens: &[u32]| {
+        let byte = |token: &u32| match token.checked_sub(SPECIAL) {
+            Some(special) => format!("‹{}›", names[special as usize]),
+            None => char::from(*token as u8).to_string(),
+        };
+        tokens.iter().map(byte).collect::<String>()
+    };
+    let turns = [
+        user("Rain?"),
+        calls(
+            "Wait.",
+            &[
+                called(
+                    "weather",
+                    "",
+                    json!({"city": "<|tool_call_end|>", "days": 3, "by": [1, "x"]}),
+                ),
+                called("stop", "", json!({"now": true, "why": null})),
+            ],
+        ),
+        answer("weather", "", "No."),
+        Turn::Cue,
+    ];
+    let whole = chat.extend(&[], &turns).unwrap();
+    assert_eq!(
+        text(&whole),
+        "‹<|im_start|>›user\nRain?‹<|im_end|>›\n‹<|im_start|>›assistant\nWait.\
+         ‹<|tool_call_start|>›[weather(city=\"<|tool_call_end|>\", days=3, by=[1, \"x\"]), \
+         stop(now=True, why=None)]‹<|tool_call_end|>›‹<|im_end|>›\n\
+         ‹<|im_start|>›tool\nNo.‹<|im_end|>›\n‹<|im_start|>›assistant\n"
+    );
+    let mut parts = chat.extend(&[], &turns[..2]).unwrap();
+    let before = [TurnKind::User, TurnKind::Assistant];
+    parts.extend(chat.extend(&before, &turns[2..]).unwrap());
+    assert_eq!(parts, whole);
+}
+
+#[test]
 fn nobody_calls_in_special_tokens() {
     for source in ALL {
         let chat = load(source).unwrap();

@@ -11,7 +11,7 @@ use crate::tokenizer::Tokenizer;
 use serde_json::{json, Map, Value as Json};
 use std::sync::Arc;
 
-/// One token a byte; special tokens from here on.
+/// Each byte is one token; the ids of special tokens begin here.
 const SPECIAL: u32 = 256;
 const NAMES: [&str; 6] = [
     "<s>",

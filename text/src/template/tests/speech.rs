@@ -1,4 +1,4 @@
-//! Turns behind turns, in the manners that families have.
+//! Sequences of turns, in the forms that model families use.
 use super::*;
 
 const CHATML: &str =
@@ -26,7 +26,7 @@ fn chatml() {
         shown(&chat.alone(Turn::Cue).unwrap()),
         "‹<|im_start|>›assistant\n"
     );
-    // A turn behind a cue is a turn behind the one that the cue began.
+    // A turn after a cue is a turn after the one that the cue began.
     let on = say(&chat, &[], &[user("u"), Turn::Cue, user("v")]);
     assert_eq!(on, "‹<|im_start|>›user\nu‹<|im_end|>›\n‹<|im_start|>›assistant\n‹<|im_start|>›user\nv‹<|im_end|>›\n");
 }

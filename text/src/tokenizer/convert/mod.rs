@@ -1,4 +1,4 @@
-//! From a GGUF's vocabulary to the parts of a tokenizer, one file a kind.
+//! From a GGUF's vocabulary to the parts of a tokenizer, with one file for each kind.
 mod bpe;
 pub mod splits;
 mod spm;

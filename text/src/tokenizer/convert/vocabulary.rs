@@ -161,7 +161,7 @@ impl<'a> Checked<'a> {
         self.from.unknown.or(by_type.map(|id| id as u32))
     }
 
-    /// Phi-3 drops the whitespace behind its special tokens. Its tokenizer.json says so; a GGUF cannot.
+    /// Phi-3 drops the whitespace after its special tokens. Its tokenizer.json says so; a GGUF cannot.
     fn eats_spaces(&self, token: &str) -> bool {
         let phi3 = self.from.architecture == "phi3" && self.from.model == "llama";
         phi3 && !["<unk>", "<s>", "<|endoftext|>"].contains(&token)

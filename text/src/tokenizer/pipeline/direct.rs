@@ -22,7 +22,7 @@ struct Finder {
 struct Found {
     id: u32,
     special: bool,
-    /// Whether it takes the white space in front of it, and behind it.
+    /// Whether it takes the white space in front of it, and after it.
     lstrip: bool,
     rstrip: bool,
 }

@@ -15,7 +15,7 @@ impl Chance {
         (self.0 >> 33) as usize % n
     }
 
-    /// Of these characters, of which a vocabulary may know all but the last two.
+    /// A text of these characters. A vocabulary may know all of them except the last two.
     fn text(&mut self, len: usize) -> String {
         let letters = ['a', 'b', 'c', 'é', '▁', '日', 'x', '😀'];
         (0..len)

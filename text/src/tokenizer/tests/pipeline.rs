@@ -1,4 +1,4 @@
-//! The short way gives what the crate gives.
+//! Our own pipeline gives the same results as the crate.
 use crate::tokenizer::convert::splits;
 use crate::tokenizer::known_splits;
 use crate::tokenizer::pipeline::{AddedTokens, Pipeline};
@@ -31,7 +31,7 @@ fn added() -> AddedTokens {
     .unwrap()
 }
 
-/// Fails as well when there is no short way.
+/// Also fails if our own pipeline does not support the tokenizer.
 fn same(
     added: &AddedTokens,
     normalizer: Option<NormalizerWrapper>,

@@ -1,0 +1,108 @@
+//! Which keyword of a schema the crate refuses. The crate does not say, so keywords are left out, one at a time, until
+//! the rest compiles.
+use super::schema::{self, below};
+use super::source::{Grammar, Kind};
+use super::{limits, Error, Place};
+use serde_json::Value as Json;
+use std::time::Instant;
+
+/// The error with the pointer of a keyword without which the schema compiles. If several must go, the pointer leads to
+/// the schema around them. `started` is when the compilation began, and `compiles` tries a schema that was checked.
+pub fn placed(
+    error: Error,
+    grammar: &Grammar,
+    started: Instant,
+    compiles: impl Fn(Json) -> bool,
+) -> Error {
+    let is_cheap =
+        started.elapsed() < limits::BLAME_TIME / 4 && grammar.text().len() <= limits::BLAME_BYTES;
+    if grammar.kind() != Kind::JsonSchema || error.place.is_some() || !is_cheap {
+        return error;
+    }
+    let Ok(source) = serde_json::from_str(grammar.text()) else {
+        return error;
+    };
+    let search = Search {
+        source,
+        until: Instant::now() + limits::BLAME_TIME,
+        compiles,
+    };
+    let pointer = search.blamed(String::new(), 0);
+    error.at(Place::Pointer(pointer))
+}
+
+struct Search<F> {
+    source: Json,
+    until: Instant,
+    compiles: F,
+}
+
+impl<F: Fn(Json) -> bool> Search<F> {
+    /// `depth` ends a search that follows references in a circle.
+    fn blamed(&self, pointer: String, depth: usize) -> String {
+        let entries = match self.source.pointer(&pointer) {
+            Some(Json::Object(entries)) if depth < limits::DEPTH => entries,
+            _ => return pointer,
+        };
+        let mut keys: Vec<&String> = entries.keys().collect();
+        // Without its `type`, a schema says nothing about other types, and most contradictions vanish.
+        keys.sort_by_key(|key| *key == "type");
+        for key in keys {
+            let here = below(&pointer, key);
+            if !self.compiles_without(&pointer, key) {
+                continue;
+            }
+            let mut parts = parts(key, &entries[key], &here).into_iter();
+            return match parts.find(|part| self.compiles_with_any(part)) {
+                Some(part) => self.blamed(part, depth + 1),
+                None => here,
+            };
+        }
+        pointer
+    }
+
+    fn compiles_without(&self, pointer: &str, key: &str) -> bool {
+        self.compiles_changed(|source| {
+            let entries = source.pointer_mut(pointer).and_then(Json::as_object_mut);
+            entries
+                .and_then(|entries| entries.shift_remove(key))
+                .is_some()
+        })
+    }
+
+    /// Whether it compiles if any value fits the schema at the pointer.
+    fn compiles_with_any(&self, pointer: &str) -> bool {
+        self.compiles_changed(|source| match source.pointer_mut(pointer) {
+            Some(schema) => {
+                *schema = Json::Bool(true);
+                true
+            }
+            None => false,
+        })
+    }
+
+    fn compiles_changed(&self, change: impl FnOnce(&mut Json) -> bool) -> bool {
+        if Instant::now() > self.until {
+            return false;
+        }
+        let mut changed = self.source.clone();
+        change(&mut changed) && schema::checked(&changed).is_ok_and(&self.compiles)
+    }
+}
+
+/// The pointers of the schemas that a keyword holds or refers to.
+fn parts(key: &str, value: &Json, here: &str) -> Vec<String> {
+    match (key, value) {
+        ("properties" | "patternProperties" | "dependentSchemas", Json::Object(all)) => {
+            all.keys().map(|name| below(here, name)).collect()
+        }
+        ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Json::Array(all)) => {
+            (0..all.len()).map(|i| format!("{here}/{i}")).collect()
+        }
+        ("items" | "additionalProperties" | "propertyNames" | "then" | "else", _) => {
+            vec![here.into()]
+        }
+        ("$ref", Json::String(target)) if target.starts_with("#/") => vec![target[1..].into()],
+        _ => Vec::new(),
+    }
+}
