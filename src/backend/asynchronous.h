@@ -14,7 +14,7 @@ namespace pie {
 
 struct AsynchronousOptions {
   uint32_t batches_in_flight = 2;
-  uint32_t latency_us = 0;  // what a batch takes at least
+  uint32_t latency_us = 0;  // the minimum duration of a batch
 };
 
 std::unique_ptr<Backend> MakeAsynchronous(std::unique_ptr<Backend> device,

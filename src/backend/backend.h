@@ -54,11 +54,11 @@ class Backend {
   // and unchanged until Wait for it has returned. A device of one batch in flight may compute here.
   virtual Result<Ticket> Submit(const Batch& batch) = 0;
   // Waits for the oldest batch in flight, whose ticket is given. An error fails every member of
-  // that batch, and no other batch. A member whose carried token never came fails.
+  // that batch, and no other batch. A member fails if its carried token was never chosen.
   virtual Result<BatchOutput> Wait(Ticket ticket) = 0;
 
   // Copies a page's content, info().page_bytes of it, out of and into the device, after the batches
-  // in flight. Content that is written back, to any page, is as if it had been computed there.
+  // in flight. Content that is written back, to any page, works as if it had been computed there.
   virtual Status ReadPage(PageId page, std::span<std::byte> content) = 0;
   virtual Status WritePage(PageId page, std::span<const std::byte> content) = 0;
 

@@ -82,13 +82,13 @@ struct DrawKey {
 class TokenMasks {
  public:
   virtual ~TokenMasks() = default;
-  // Returns mask `index` as bits, one a token, the lowest first; true = allowed. Waits until it is
-  // made. The bits stay valid until the batch has run. An error fails the member.
+  // Returns mask `index` as bits, one per token, the lowest first; true = allowed. Waits until it
+  // is made. The bits stay valid until the batch has run. An error fails the member.
   virtual Result<std::span<const uint32_t>> Bits(uint32_t index) = 0;
 };
 
 struct Batch {
-  // One member of the batch: `rows` new tokens of one sequence behind `kv_tokens` that its pages
+  // One member of the batch: `rows` new tokens of one sequence after `kv_tokens` that its pages
   // already hold.
   struct Member {
     uint32_t first_row = 0;  // into tokens and positions
@@ -139,7 +139,7 @@ struct BatchOutput {
   struct Failure {  // one member failed; its slots mean nothing
     uint32_t member = 0;
     Error error;
-    bool wrote_kv = false;  // the KV of its rows is there: only its choice of tokens failed
+    bool wrote_kv = false;  // the KV of its rows was written; only its choice of tokens failed
   };
   std::vector<std::vector<Slot>> slots;  // [members], in SampleSpec order
   std::vector<Failure> failures;         // nearly always empty

@@ -1,5 +1,5 @@
-// CarriedTokens: runs batches that take tokens from earlier ones (batch.h) on a device that knows
-// nothing of it, one at a time. It is what makes an asynchronous device of a synchronous one.
+// CarriedTokens: runs batches that take tokens from earlier ones (batch.h), one at a time, on a
+// device that does not support this. Asynchronous devices are made of synchronous ones with it.
 //
 // Owner: one thread, that of the device.
 #pragma once
@@ -18,8 +18,8 @@ class CarriedTokens {
   // Remembers the tokens of the last `batches` batches.
   explicit CarriedTokens(size_t batches) : batches_(batches) {}
 
-  // Runs `batch` on `device` from its beginning to its end. `ticket` is what later batches call it.
-  // A member whose carried token never came, because the earlier batch failed, fails.
+  // Runs `batch` on `device` from its beginning to its end. Later batches refer to it by `ticket`.
+  // If the earlier batch failed, the members that carry a token from it fail.
   Result<BatchOutput> Run(Backend& device, BatchTicket ticket, const Batch& batch);
 
  private:

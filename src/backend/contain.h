@@ -1,5 +1,5 @@
-// Contain: calls a device. An exception of the device, such as for want of memory, becomes the
-// error of the call: one batch fails, and the engine goes on.
+// Contain: calls a device. An exception of the device, for example when memory runs out, becomes
+// the error of the call: one batch fails, and the engine goes on.
 #pragma once
 
 #include <exception>

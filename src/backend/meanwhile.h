@@ -1,5 +1,5 @@
-// Meanwhile: what the threads of a device do while it has no batch: they run the guests that the
-// last batch woke. So no other thread has to be woken for them.
+// Meanwhile: lets the threads of a device run guests while it has no batch. They run the guests
+// that the last batch woke, so that no other thread has to be woken for them.
 #pragma once
 
 namespace pie {

@@ -1,5 +1,5 @@
-// PageTokens: which token is in which slot of a device's pages, for devices that have to know. One
-// owner, the step thread. Costs four bytes for each slot.
+// PageTokens: records which token is in which slot of a device's pages, for devices that need it.
+// One owner, the step thread. Costs four bytes for each slot.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class PageTokens {
     return context;
   }
 
-  // A page's tokens, page_bytes() of them, out of here and back.
+  // Copy a page's tokens, page_bytes() bytes, out of this object and back.
   void Read(PageId page, std::span<std::byte> content) {
     std::memcpy(content.data(), Page(page), page_bytes());
   }

@@ -1,5 +1,5 @@
-// A backend that reports which tokens are chosen behind which contexts, so that what a model says
-// can be recorded. It takes one batch at a time, and its pages hold their tokens too.
+// A backend that reports each chosen token with its context, so that a model's output can be
+// recorded. It takes one batch at a time, and its pages hold their tokens too.
 #pragma once
 
 #include <cstdint>

@@ -304,7 +304,7 @@ uint32_t Sampling::PickCandidate(double left) const {
   uint32_t token = candidates_.front().id;
   for (const Candidate& candidate : candidates_) {
     if (candidate.weight <= 0) continue;
-    token = candidate.id;  // rounding may leave a rest: then the last token is taken
+    token = candidate.id;  // if rounding leaves a remainder, the last token is taken
     left -= candidate.weight;
     if (left < 0) break;
   }

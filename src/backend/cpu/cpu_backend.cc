@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "backend/cpu/attention/attention.h"
 #include "backend/cpu/attention/kv_layer.h"
 #include "backend/cpu/layers/transformer.h"
+#include "backend/cpu/logit_plan.h"
 #include "backend/cpu/machine/arena.h"
 #include "backend/cpu/machine/prefault.h"
 #include "backend/cpu/machine/thread_pool.h"
@@ -29,6 +31,8 @@ using cpu::KvLayer;
 // Rows whose logits are in memory at a time: enough that a step usually reads the output layer
 // once, and few enough that scoring a long prompt does not take gigabytes.
 constexpr size_t kLogitRows = 64;
+
+constexpr size_t kNowhere = SIZE_MAX;
 
 // The keys and values of all layers. A page holds all layers together, so that copying a page is
 // one copy.
@@ -133,11 +137,7 @@ class CpuBackend final : public Backend {
     if (sampled_.size() > kLogitRows) {  // the output layer runs in between and uses all threads
       for (uint32_t i = 0; i < members; ++i) read(i, samplings_.front());
     } else {
-      if (members == 1 && CollectAllowedWords(batch.members.front())) {
-        ComputeAllowedLogits();
-      } else if (!sampled_.empty()) {
-        LogitsOf(sampled_.front());  // computes the logits of all rows
-      }
+      ComputeLogits(batch);
       const auto parts = std::min(static_cast<uint32_t>(samplings_.size()), members);
       pool_.ParallelFor(parts, [&](uint32_t part) {
         for (uint32_t i = part; i < members; i += parts) read(i, samplings_[part]);
@@ -150,39 +150,43 @@ class CpuBackend final : public Backend {
     }
   }
 
-  // Collects the words of the member's masks that allow a token. False: something else reads the
-  // logits, or so many are allowed that it is faster to compute them all. Only a lone member is
-  // asked: the masks of several are made by all threads, behind the output layer.
-  bool CollectAllowedWords(const Batch::Member& member) {
-    constexpr size_t kFewest = 4;  // at most 1 / kFewest of all words
-    if (member.masks == nullptr || member.samples == nullptr || sampled_.empty()) return false;
-    if (member.adapter != nullptr) return false;  // it may change all logits
-    const size_t all = (config_.vocab_size + 31) / 32;
-    std::vector<bool> used(all);
-    for (const SampleSpec& sample : *member.samples) {
-      if (sample.kind >= SampleSpec::kFirstProbe) return false;
-      for (const uint32_t row : sample.rows) {
-        if (row < member.pass_row || row - member.pass_row >= member.rows) continue;
-        const Result<AllowedTokens> mask = Sampling::MaskOf(member, row);
-        if (!mask || mask->bits.empty()) return false;  // the sampler reports the error
-        for (size_t word = 0; word < std::min(all, mask->bits.size()); ++word) {
-          if (mask->bits[word] != 0) used[word] = true;
-        }
-      }
+  // Computes the logits of all sampled rows, as far as their members read them.
+  void ComputeLogits(const Batch& batch) {
+    if (sampled_.empty()) return;
+    plan_.Make(batch, sampled_, pool_);
+    Reserve(sampled_.size());
+    if (!plan_.whole().empty()) transformer_.Logits(plan_.whole(), logits_.data());
+    if (!plan_.narrow().empty()) {
+      float* const out = logits_.data() + plan_.whole().size() * config_.vocab_size;
+      transformer_.LogitsOfWords(plan_.narrow(), plan_.words(), out);
     }
-    words_.clear();
-    for (uint32_t word = 0; word < all; ++word) {
-      if (used[word]) words_.push_back(word);
-    }
-    return words_.size() <= all / kFewest;
+    Place(plan_.whole(), 0);
+    Place(plan_.narrow(), plan_.whole().size());
   }
 
-  void ComputeAllowedLogits() {
-    window_begin_ = 0;
-    window_end_ = sampled_.size();
-    const size_t size = sampled_.size() * config_.vocab_size;
+  // Computes the logits of the window of rows around sampled_[index].
+  void ComputeWindow(size_t index) {
+    std::ranges::fill(places_, kNowhere);
+    const size_t begin = index / kLogitRows * kLogitRows;
+    const auto rows =
+        std::span(sampled_).subspan(begin, std::min(kLogitRows, sampled_.size() - begin));
+    Reserve(rows.size());
+    transformer_.Logits(rows, logits_.data());
+    Place(rows, 0);
+  }
+
+  void Reserve(size_t rows) {
+    const size_t size = rows * config_.vocab_size;
     if (logits_.size() < size) logits_.resize(size);
-    transformer_.LogitsOfWords(sampled_, words_, logits_.data());
+  }
+
+  // Notes that the logits of `rows` are in logits_, from row `first` on.
+  void Place(std::span<const uint32_t> rows, size_t first) {
+    for (size_t i = 0; i < rows.size(); ++i) places_[IndexOf(rows[i])] = first + i;
+  }
+
+  size_t IndexOf(uint32_t row) const {
+    return std::ranges::lower_bound(sampled_, row) - sampled_.begin();
   }
 
   // Collects the rows of the batch that some member reads, and those of them whose logits it reads,
@@ -207,7 +211,7 @@ class CpuBackend final : public Backend {
       const auto [rest, end] = std::ranges::unique(*rows);
       rows->erase(rest, end);
     }
-    window_begin_ = window_end_ = 0;
+    places_.assign(sampled_.size(), kNowhere);
   }
 
   std::vector<float> EmbeddingOf(uint32_t row) const {
@@ -217,16 +221,9 @@ class CpuBackend final : public Backend {
   }
 
   std::span<const float> LogitsOf(uint32_t row) {
-    const size_t index = std::ranges::lower_bound(sampled_, row) - sampled_.begin();
-    if (index < window_begin_ || index >= window_end_) {
-      window_begin_ = index / kLogitRows * kLogitRows;
-      window_end_ = std::min(window_begin_ + kLogitRows, sampled_.size());
-      const size_t count = window_end_ - window_begin_;
-      if (logits_.size() < count * config_.vocab_size) logits_.resize(count * config_.vocab_size);
-      transformer_.Logits(std::span(sampled_).subspan(window_begin_, count), logits_.data());
-    }
-    return std::span(logits_).subspan((index - window_begin_) * config_.vocab_size,
-                                      config_.vocab_size);
+    const size_t index = IndexOf(row);
+    if (places_[index] == kNowhere) ComputeWindow(index);
+    return std::span(logits_).subspan(places_[index] * config_.vocab_size, config_.vocab_size);
   }
 
   const ModelConfig config_;
@@ -241,10 +238,9 @@ class CpuBackend final : public Backend {
   std::vector<Status> statuses_;   // of the members
   std::vector<uint32_t> read_;     // rows of the batch that are read
   std::vector<uint32_t> sampled_;  // rows of the batch whose logits are read
-  std::vector<uint32_t> words_;    // words of masks, of which only the logits are computed
-  std::vector<float> logits_;      // rows sampled_[window_begin_ … window_end_]
-  size_t window_begin_ = 0;
-  size_t window_end_ = 0;
+  cpu::LogitPlan plan_{config_.vocab_size};
+  std::vector<float> logits_;   // of some rows, [rows, vocabulary]
+  std::vector<size_t> places_;  // of the rows of sampled_ in logits_, or kNowhere
   BatchOutput output_;
   Ticket ticket_ = 0;
 };
@@ -303,17 +299,6 @@ Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& option
   return info;
 }
 
-// A model with two sets of rotary factors uses the long ones if the device can hold sequences that
-// need them. The choice is made once for all sequences, because keys stay in pages that later and
-// longer sequences share.
-void ChooseRopeFactors(const BackendInfo& info, RopeConfig& rope) {
-  if (rope.long_factors.empty()) return;
-  const uint64_t room = uint64_t{info.total_pages} * info.page_tokens;
-  if (std::min<uint64_t>(room, info.max_positions) > rope.original_context) {
-    rope.factors = rope.long_factors;
-  }
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path,
@@ -329,7 +314,8 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path,
   uint64_t weight_bytes = 0;
   for (const Tensor& tensor : files.tensors().all()) weight_bytes += tensor.data.size();
   PIE_RETURN_IF_ERROR(CheckMemory(fmt::format("the weights of {}", path), weight_bytes));
-  ChooseRopeFactors(info, config.rope);
+  const uint64_t room = uint64_t{info.total_pages} * info.page_tokens;
+  ChooseFactors(std::min<uint64_t>(room, info.max_positions), config.rope);
   info.layout = fmt::format("{}, {} layers, {} heads of {}, {} tokens a page, rope {}",
                             NameOf(options.kv_type), config.layers, config.kv_heads,
                             config.head_dim, info.page_tokens,

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <numeric>
 
 #include "backend/cpu/sequence_testing.h"
 #include "backend/cpu/testing.h"
@@ -310,7 +311,7 @@ TEST_P(CpuBackendTest, AFewAllowedTokensAreSampledAsFromAllLogits) {
          {std::vector<uint32_t>{5}, {99}, {96, 97, 98, 99}, {33, 40, 41, 63}, {1, 2, 70}}) {
       FixedMask mask(allowed);
       for (const float temperature : {0.0F, 2.0F}) {
-        Step({7, 8}, 0, {{1}}).Logits(*device);  // other logits are left behind
+        Step({7, 8}, 0, {{1}}).Logits(*device);  // leaves other logits in the buffers
         Step step({1, 2, 3}, 0, {{2}});
         step.samples[0].kind = SampleSpec::Kind::kMultinomial;
         step.samples[0].temperature = temperature;
@@ -325,6 +326,48 @@ TEST_P(CpuBackendTest, AFewAllowedTokensAreSampledAsFromAllLogits) {
                   std::get<TokenSlot>(expected[0]).token);
       }
     }
+  }
+}
+
+// Members under narrow masks, wide masks and none share a batch. Each samples as from all logits.
+TEST_P(CpuBackendTest, MembersUnderNarrowAndWideMasksSampleAsFromAllLogits) {
+  constexpr uint32_t kMembers = 12;
+  std::vector<uint32_t> most(TinyLlama::kVocab - 1);
+  std::iota(most.begin(), most.end(), 1);
+  const std::vector<std::vector<uint32_t>> allowed = {{5}, {99}, {96, 97}, {3, 4, 31}, most};
+  const auto device =
+      Open(TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes(), {.level = GetParam()});
+  std::vector<std::vector<float>> logits;
+  std::vector<std::unique_ptr<FixedMask>> masks;
+  Step together({}, 0, {});
+  together.samples = {{.kind = SampleSpec::Kind::kMultinomial, .temperature = 2.0F, .rows = {1}}};
+  together.batch.members.clear();
+  for (uint32_t i = 0; i < kMembers; ++i) {
+    logits.push_back(Step({i, i + 1}, 0, {{i}}).Logits(*device));
+    // Every sixth member has no mask.
+    masks.push_back(i % 6 == 5 ? nullptr : std::make_unique<FixedMask>(allowed[i % 6]));
+    together.batch.tokens.insert(together.batch.tokens.end(), {i, i + 1});
+    together.batch.positions.insert(together.batch.positions.end(), {0, 1});
+    together.batch.pages.push_back({i});
+    together.batch.members.push_back({.first_row = 2 * i,
+                                      .rows = 2,
+                                      .first_page = i,
+                                      .pages = 1,
+                                      .seed = i,
+                                      .samples = &together.samples,
+                                      .masks = masks.back().get()});
+  }
+  const auto output = device->Wait(*device->Submit(together.batch));
+  ASSERT_TRUE(output && output->failures.empty());
+  for (uint32_t i = 0; i < kMembers; ++i) {
+    std::vector<Slot> expected;
+    const AllowedTokens mask =
+        masks[i] == nullptr ? AllowedTokens() : AllowedTokens(*masks[i]->Bits(0));
+    ASSERT_TRUE(
+        Sampling().Read(together.samples[0], logits[i], mask, {.seed = i, .row = 1}, expected));
+    EXPECT_EQ(std::get<TokenSlot>(output->slots[i][0]).token,
+              std::get<TokenSlot>(expected[0]).token)
+        << i;
   }
 }
 

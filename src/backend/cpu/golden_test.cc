@@ -16,6 +16,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/sequence_testing.h"
 #include "backend/cpu/testing.h"
+#include "base/whole_file.h"
 #include "model/adapter/peft.h"
 #include "model/adapter/zo_testing.h"
 #include "model/safetensors.h"
@@ -129,14 +130,13 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenAdapterTest,
                            return name + (is_gguf ? "_gguf" : "");
                          });
 
-std::string ReadFile(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+std::string TextOf(const fs::path& path) {
+  return ReadWhole(path.string(), UINT64_MAX).value_or("");
 }
 
 Result<AdapterWeights> ReadAdapter(const fs::path& folder, const AdapterShape& shape) {
-  const std::string tensors = ReadFile(folder / kPeftTensorFile);
-  return ReadPeft(ReadFile(folder / kPeftConfigFile), std::as_bytes(std::span(tensors)), shape);
+  const std::string tensors = TextOf(folder / kPeftTensorFile);
+  return ReadPeft(TextOf(folder / kPeftConfigFile), std::as_bytes(std::span(tensors)), shape);
 }
 
 TEST_P(GoldenAdapterTest, LogitsAreThoseOfPeft) {

@@ -8,6 +8,7 @@
 #include "backend/softmax.h"
 #include "base/random.h"
 #include "base/result.h"
+#include "base/round_up.h"
 
 namespace pie::cuda {
 namespace {
@@ -25,17 +26,13 @@ uint32_t Append(std::vector<std::byte>& bytes, const std::vector<T>& array) {
   return Append(bytes, std::span<const T>(array));
 }
 
-uint32_t RoundUp(uint64_t value, uint32_t multiple) {
-  return static_cast<uint32_t>((value + multiple - 1) / multiple * multiple);
-}
-
-// Sorts the numbers, and leaves each of them once.
+// Sorts the numbers, and removes duplicates.
 void SortOut(std::vector<uint32_t>& numbers) {
   std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-// Where a number is that is among sorted ones.
+// The index of a number in a sorted list that contains it.
 uint32_t IndexOf(const std::vector<uint32_t>& sorted, uint32_t number) {
   return static_cast<uint32_t>(std::ranges::lower_bound(sorted, number) - sorted.begin());
 }
@@ -209,7 +206,7 @@ bool StepBuilder::IsFew(const Batch::Member& member) const {
   return member.rows <= kFewRows && shape_.group <= kSmallTileLines;
 }
 
-// Members with few rows whose page tables begin alike form a prefix.
+// Members with few rows whose page tables begin with the same pages form a prefix.
 void StepBuilder::FindPrefixes(const Batch& batch) {
   prefixes_.clear();
   shared_keys_.assign(batch.members.size(), 0);
@@ -268,7 +265,7 @@ std::vector<StepBuilder::Part> StepBuilder::PartsOf(const Batch& batch) {
                 .begin = begin,
                 .end = end,
                 .large = large};
-      // Keys behind the last row's own are not seen.
+      // Keys after the last row's own are not seen.
       uint32_t most = 0;
       for (const uint32_t row : part.rows) most = std::max(most, limits_[row]);
       part.end = std::min(end, most);
@@ -356,7 +353,7 @@ void StepBuilder::AddTiles(const Batch& batch, StepHeader& header, StepPlan& pla
   const auto cut_of = [&](bool large) {
     const uint64_t slots = uint64_t{shape_.processors} * (large ? 1 : 2);
     const uint64_t each = work[large ? 1 : 0] / std::max<uint64_t>(slots, 1);
-    return std::max(large ? 512U : 64U, RoundUp(each, kKeyBlock));
+    return std::max(large ? 512U : 64U, static_cast<uint32_t>(RoundUp(each, kKeyBlock)));
   };
   uint32_t cuts[2] = {cut_of(false), cut_of(true)};
   std::vector<uint32_t> pieces(parts.size());
@@ -391,7 +388,8 @@ void StepBuilder::AddTiles(const Batch& batch, StepHeader& header, StepPlan& pla
   std::vector<TileRow> tile_rows;
   for (const size_t i : order) {
     const Part& part = parts[i];
-    const uint32_t step = RoundUp((part.end - part.begin + pieces[i] - 1) / pieces[i], kKeyBlock);
+    const auto step = static_cast<uint32_t>(
+        RoundUp<uint64_t>((part.end - part.begin + pieces[i] - 1) / pieces[i], kKeyBlock));
     uint32_t all_see = ~0U;
     bool masked = false;
     for (const uint32_t row : part.rows) {

@@ -46,7 +46,7 @@ struct SlotPlan {
   uint32_t first = 0;
   uint32_t count = 0;
   uint32_t spec = 0;  // kOnHost: the sample that is read there …
-  uint32_t row = 0;   // … and its row of the Forward
+  uint32_t row = 0;   // … and its row of the StepRunner
 };
 
 struct StepPlan {

@@ -24,8 +24,8 @@ namespace {
 constexpr int32_t kOne = 1 << 16;
 constexpr int kNoiseBits = 19;  // noise is uniform in [0, 8)
 
-// How likely a token is before the noise. One point is a lot for greedy text, where the largest of
-// 28 noises wins, all of which are just below 8.
+// The logit of a token before the noise. One point matters much in greedy text: there the largest
+// of 28 noises wins, and the large ones are all just below 8.
 int32_t Bias(uint32_t token) {
   if (token == dummy::kImEnd) return -kOne / 4;  // about one greedy step in eighty
   if (token >= dummy::kByteTokens) return -40 * kOne;
@@ -167,7 +167,7 @@ uint32_t VocabSize(const DummyOptions& options) {
   return std::max(options.vocab_size, dummy::kVocabSize);
 }
 
-// Of what the logits depend on.
+// A hash of everything that the logits depend on.
 std::string FingerprintOf(const DummyOptions& options) {
   uint64_t tokens = 0;
   for (const DummyToken token : options.tokens) tokens = Mix(tokens, static_cast<uint64_t>(token));

@@ -1,4 +1,5 @@
-// The dummy device: no weights, no arithmetic worth the name, but every rule of a real one.
+// The dummy device: it has no weights and hardly computes, but it follows every rule of a real
+// device.
 //
 // A KV slot holds a hash of (token, position). A row's state is the sum of the slots it attends to,
 // so a wrong page, a missed copy or a mask that is off by one changes the text. The logits are a
@@ -42,7 +43,7 @@ struct DummyOptions {
   uint32_t max_batch_tokens = 2048;
   uint32_t max_batch_members = 256;
   uint32_t max_positions = 32'768;
-  uint32_t latency_us = 0;  // what a batch takes at least
+  uint32_t latency_us = 0;  // the minimum duration of a batch
   uint32_t fail_every = 0;  // every n-th batch fails; 0 = none
   // One for each token of the vocabulary of another model. Empty: the dummy model's own tokens.
   std::vector<DummyToken> tokens = {};

@@ -112,7 +112,7 @@ TEST(DummyBackend, WritesTheWordsOfAnotherVocabularyAndEndsNowAndThen) {
   EXPECT_LT(ends, 2'000U / 40);
 }
 
-// Says "!" behind "hi", wherever the pages are.
+// Says "!" after "hi", wherever the pages are.
 std::vector<ScriptedToken> SayBang(std::span<const uint32_t> context) {
   const bool hi = context.size() == 2 && context[0] == 'h' && context[1] == 'i';
   return hi ? std::vector<ScriptedToken>{{'!', 0.75F}, {'?', 0.25F}} : std::vector<ScriptedToken>{};

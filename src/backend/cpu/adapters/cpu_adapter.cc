@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "backend/cpu/machine/halves.h"
+#include "base/round_up.h"
 #include "model/adapter/zo.h"
 #include "model/half.h"
 
 namespace pie::cpu {
 namespace {
-
-uint32_t RoundUp(uint32_t size, uint32_t unit) {
-  return (size + unit - 1) / unit * unit;
-}
 
 // `by_token`: A is kept elsewhere.
 PackedLowRank Pack(CpuLevel level, const LowRank& part, uint32_t head_dim, bool reordered,

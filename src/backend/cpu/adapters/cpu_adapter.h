@@ -20,7 +20,7 @@ class CpuAdapter final : public DeviceAdapter {
   size_t bytes() const override { return bytes_; }
   uint32_t max_rank() const { return max_rank_; }  // padded
   // The product of a matrix, by its slot (model/adapter/adapter.h). Rank 0 changes nothing. The
-  // layer behind the last one has the embedding and the head.
+  // layer after the last one has the embedding and the head.
   const PackedLowRank& Of(uint32_t layer, uint32_t slot) const { return layers_[layer][slot]; }
   uint32_t ends() const { return static_cast<uint32_t>(layers_.size()) - 1; }  // that layer
   // Writes h = scale × A · x for a row that has this token alone: w.rank numbers.

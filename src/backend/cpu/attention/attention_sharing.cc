@@ -23,7 +23,7 @@ std::vector<SharedPrefix> FindSharedPrefixes(std::span<const SharingMember> memb
   for (uint32_t i = 0; i < members.size(); ++i) {
     if (members[i].keys >= granule) order.push_back(i);
   }
-  // In this order, no member shares more with any other than with one of its neighbours.
+  // In this order, the member with the longest shared prefix is always a neighbour.
   std::ranges::sort(order, [&](uint32_t a, uint32_t b) {
     const auto [x, y] = std::ranges::mismatch(members[a].pages, members[b].pages);
     if (x == members[a].pages.end() || y == members[b].pages.end()) {

@@ -50,7 +50,7 @@ class Experts {
   std::vector<uint32_t> chosen_;  // [rows, used]
   std::vector<float> shares_;     // [rows, used]
   std::vector<uint32_t> place_;   // [rows, used]: the gathered row of each choice
-  std::vector<uint32_t> from_;    // [rows × used]: the row of x behind each gathered row
+  std::vector<uint32_t> from_;    // [rows × used]: the row of x that was gathered
   std::vector<ExpertRows> groups_;
   Activations gathered_;        // [rows × used, hidden]
   Activations gated_;           // [rows × used, ffn]

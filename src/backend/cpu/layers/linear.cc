@@ -10,8 +10,8 @@ namespace {
 
 // A part reads at least this much of W, so that dispatching it costs little, …
 constexpr size_t kPartBytes = 32 << 10;
-// … and at most as many rows of x as stay in the second-level cache while panels stream by: bytes,
-// or split rows, which only processors with larger caches use.
+// … and at most the rows of x that stay in the second-level cache while panels stream by: bytes, or
+// split rows, which only processors with larger caches use.
 constexpr size_t kChunkBytes = 512 << 10;
 constexpr size_t kSplitChunkBytes = 1 << 20;
 constexpr uint32_t kTallest = 12;  // rows of the tallest kernel tile

@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/round_up.h"
+
 namespace pie::cpu {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kChunk = size_t{64} << 20;
-
-size_t RoundUp(size_t value, size_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 }  // namespace
 

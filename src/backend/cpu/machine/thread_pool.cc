@@ -90,8 +90,8 @@ void ThreadPool::Run(uint32_t parts, Call call, void* state) {
   if (has_thrown_.load(std::memory_order_relaxed)) Rethrow();
 }
 
-// The first thing that a part throws is thrown again where the job was started: the others may use
-// what the job's state points to until they have ended.
+// The first exception of a part is rethrown where the job was started, after all parts have ended:
+// until then they may use the objects that the job's state points to.
 void ThreadPool::KeepThrown() {
   std::lock_guard lock(thrown_mutex_);
   if (!thrown_) thrown_ = std::current_exception();

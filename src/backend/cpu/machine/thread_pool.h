@@ -41,8 +41,8 @@ class ThreadPool {
   unsigned threads() const { return static_cast<unsigned>(workers_.size()) + 1; }
 
   // Runs part(i) once for every i in [0, parts), in any order, and returns when all are done.
-  // Everything that parts wrote is then visible to the caller. Throws the first thing that a part
-  // has thrown, once all have ended.
+  // Everything that parts wrote is then visible to the caller. When all parts have ended, rethrows
+  // the first exception of a part, if there is one.
   template <class Part>
   void ParallelFor(uint32_t parts, Part&& part) {
     using Type = std::remove_reference_t<Part>;

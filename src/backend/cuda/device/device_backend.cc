@@ -49,7 +49,7 @@ Result<std::unique_ptr<Backend>> DeviceBackend::Make(const ModelConfig& config,
 
 DeviceBackend::~DeviceBackend() {
   if (hangs_) {  // freeing memory would wait for the kernel that never ends
-    static_cast<void>(forward_.release());
+    static_cast<void>(runner_.release());
     static_cast<void>(blas_.release());
     weights_.memory->Abandon();
     memory_.Abandon();
@@ -118,11 +118,11 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name, uin
     info_.max_positions = std::min(options_.max_positions, info_.max_positions);
   }
   const DeviceShape shape(config_);
-  Forward::Options forward{.max_rows = options_.max_batch_tokens,
-                           .processors = device->processors,
-                           .deterministic = options_.deterministic,
-                           .skip_products = options_.skip_products,
-                           .skip_attention = options_.skip_attention};
+  StepRunner::Options forward{.max_rows = options_.max_batch_tokens,
+                              .processors = device->processors,
+                              .deterministic = options_.deterministic,
+                              .skip_products = options_.skip_products,
+                              .skip_attention = options_.skip_attention};
   uint32_t fixed_cut = 0;
   if (options_.deterministic) {  // every row may have as many parts as the longest sequence needs
     const uint64_t rows = options_.max_batch_tokens;
@@ -132,7 +132,7 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name, uin
     forward.max_parts =
         static_cast<uint32_t>(rows * ((info_.max_positions + fixed_cut - 1) / fixed_cut));
   }
-  forward_ = PIE_TRY(Forward::Make(config_, weights_, forward, blas_.get(), stream_));
+  runner_ = PIE_TRY(StepRunner::Make(config_, weights_, forward, blas_.get(), stream_));
   builder_ = std::make_unique<StepBuilder>(
       StepShape{.page_tokens = options_.page_tokens,
                 .vocab = config_.vocab_size,
@@ -189,17 +189,18 @@ Status DeviceBackend::AllocatePages(size_t free_before) {
   pages_ = static_cast<std::byte*>(PIE_TRY(memory_.Take(bytes, "KV pages; lower total_pages")));
   Fill(pages_, 0, bytes, stream_);
   kv.data = pages_;
-  forward_->SetPages(kv);
+  runner_->SetPages(kv);
   return {};
 }
 
-// Makes room for a step's inputs and outputs. What grows has a new place, so graphs are recorded
+// Makes room for a step's inputs and outputs. A buffer that grows moves, so graphs are recorded
 // again.
 Status DeviceBackend::Reserve(const StepPlan& plan) {
   const bool grows = step_ == nullptr || plan.bytes.size() > step_bytes_ ||
                      plan.tokens > output_tokens_ || plan.values > output_values_;
   if (!grows) return {};
-  // Everything new is taken before anything old is given up: a batch that does not fit fails alone.
+  // Allocates all new buffers before it frees the old ones, so that only the batch that does not
+  // fit fails.
   const size_t bytes = std::max({kStepBytes, step_bytes_, plan.bytes.size() * 2});
   const uint32_t tokens = std::max({kOutputTokens, output_tokens_, plan.tokens * 2});
   const uint32_t values = std::max({kOutputValues, output_values_, plan.values * 2});
@@ -244,7 +245,7 @@ Status DeviceBackend::Reserve(const StepPlan& plan) {
   output_tokens_ = tokens;
   output_values_ = values;
   Fill(step_, 0, step_bytes_, stream_);
-  forward_->SetStep(reinterpret_cast<const StepHeader*>(step_));
+  runner_->SetStep(reinterpret_cast<const StepHeader*>(step_));
   return {};
 }
 
@@ -264,8 +265,8 @@ std::optional<uint32_t> DeviceBackend::BucketOf(const StepPlan& plan) const {
 
 pie::cuda::Sampling DeviceBackend::SamplingOf(uint32_t first_read) const {
   pie::cuda::Sampling sampling{.step = reinterpret_cast<const StepHeader*>(step_),
-                               .logits = forward_->logits(),
-                               .stride = forward_->logit_stride(),
+                               .logits = runner_->logits(),
+                               .stride = runner_->logit_stride(),
                                .vocab = config_.vocab_size,
                                .first_read = first_read,
                                .chosen = chosen_};
@@ -274,8 +275,8 @@ pie::cuda::Sampling DeviceBackend::SamplingOf(uint32_t first_read) const {
 }
 
 void DeviceBackend::LaunchBucket(uint32_t bucket, bool large_tiles) {
-  forward_->RunLayers({.count = bucket, .large_tiles = large_tiles}, chosen_);
-  forward_->RunLogits(0, bucket);
+  runner_->RunLayers({.count = bucket, .large_tiles = large_tiles}, chosen_);
+  runner_->RunLogits(0, bucket);
   RunSamples(SamplingOf(0), 0, kNone, bucket, stream_);
   RunPublish(reinterpret_cast<const StepHeader*>(step_), done_, stream_);
 }
@@ -286,14 +287,14 @@ void DeviceBackend::WarmUp() {
   Synchronize(stream_);
   for (const uint32_t bucket : kBuckets) {
     if (bucket > options_.max_batch_tokens) break;
-    forward_->Tune(bucket);
+    runner_->Tune(bucket);
     LaunchBucket(bucket, true);
     Synchronize(stream_);
     BeginCapture(stream_);
     LaunchBucket(bucket, false);
     graphs_[{bucket, false}] = EndCapture(stream_);
   }
-  forward_->Tune(options_.max_batch_tokens);
+  runner_->Tune(options_.max_batch_tokens);
   Synchronize(stream_);
 }
 
@@ -316,11 +317,11 @@ void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
     return;
   }
   if (plan.rows > 0) {
-    forward_->RunLayers({.count = plan.rows,
-                         .large_tiles = plan.has_large_tiles,
-                         .adapters = plan.has_adapters,
-                         .parts = plan.adapter_parts},
-                        chosen_);
+    runner_->RunLayers({.count = plan.rows,
+                        .large_tiles = plan.has_large_tiles,
+                        .adapters = plan.has_adapters,
+                        .parts = plan.adapter_parts},
+                       chosen_);
   }
   const auto* const items = ArrayOf<SampleItem>(&header, header.sample_items);
   const auto* const probes = ArrayOf<ProbeItem>(&header, header.probe_items);
@@ -329,13 +330,13 @@ void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
   size_t on_host = 0;
   flight.states.resize(plan.state_rows.size() * config_.hidden_size);
   for (size_t i = 0; i < plan.state_rows.size(); ++i) {
-    CopyOut(flight.states.data() + i * config_.hidden_size, forward_->state_of(plan.state_rows[i]),
+    CopyOut(flight.states.data() + i * config_.hidden_size, runner_->state_of(plan.state_rows[i]),
             uint64_t{config_.hidden_size} * sizeof(float), stream_);
   }
   flight.logits.resize(plan.host_reads.size() * config_.vocab_size);
-  for (uint32_t first = 0; first < plan.reads; first += Forward::kLogitRows) {
-    const uint32_t count = std::min(Forward::kLogitRows, plan.reads - first);
-    forward_->RunLogits(first, count, plan.adapter_parts.head);
+  for (uint32_t first = 0; first < plan.reads; first += StepRunner::kLogitRows) {
+    const uint32_t count = std::min(StepRunner::kLogitRows, plan.reads - first);
+    runner_->RunLogits(first, count, plan.adapter_parts.head);
     uint32_t items_end = item;
     while (items_end < header.items && items[items_end].read < first + count) ++items_end;
     uint32_t probes_end = probe;
@@ -349,7 +350,7 @@ void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
          ++on_host) {
       const uint64_t row = plan.host_reads[on_host] - first;
       CopyOut(flight.logits.data() + on_host * config_.vocab_size,
-              forward_->logits() + row * forward_->logit_stride(),
+              runner_->logits() + row * runner_->logit_stride(),
               uint64_t{config_.vocab_size} * sizeof(float), stream_);
     }
   }
@@ -409,7 +410,7 @@ Status DeviceBackend::Lose(const std::string& why) {
   return Fail(Code::kInternal, "{}", failure_);
 }
 
-// Looks at the pinned word that a step's last kernel writes, which is quicker than an event.
+// Polls the pinned word that a step's last kernel writes, which is faster than an event.
 Status DeviceBackend::WaitForTicket(Ticket ticket) {
   const volatile uint64_t* const done = done_;
   const auto start = Clock::now();
@@ -529,7 +530,7 @@ std::vector<float> DeviceBackend::EmbeddingOf(std::span<const float> state) cons
 }
 
 Result<DeviceAdapterPtr> DeviceBackend::LoadAdapter(const AdapterWeights& weights) const {
-  if (lost_) {  // it may never answer
+  if (lost_) {  // the device may never answer
     return Fail(Code::kUnavailable, "the CUDA device failed; restart the engine");
   }
   if (const std::string error = OpenDevice(options_.device); !error.empty()) {

@@ -17,7 +17,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/device_weights.h"
-#include "backend/cuda/device/forward.h"
+#include "backend/cuda/device/step_runner.h"
 #include "backend/cuda/step_builder.h"
 #include "backend/sampling.h"
 
@@ -63,7 +63,7 @@ class DeviceBackend final : public Backend {
   Status AllocatePages(size_t free_before);
   Status Reserve(const StepPlan& plan);
   void WarmUp();
-  // Launches everything behind the copy of the inputs. With a `bucket`, for that many rows.
+  // Launches everything after the copy of the inputs. With a `bucket`, for that many rows.
   void LaunchStep(Flight& flight, uint32_t bucket);
   void LaunchBucket(uint32_t bucket, bool large_tiles);
   std::optional<uint32_t> BucketOf(const StepPlan& plan) const;
@@ -83,7 +83,7 @@ class DeviceBackend final : public Backend {
   std::unique_ptr<Blas> blas_;
   DeviceWeights weights_;
   std::vector<float> output_norm_;  // a copy on the host
-  std::unique_ptr<Forward> forward_;
+  std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<StepBuilder> builder_;
   DeviceMemory memory_;
   std::byte* pages_ = nullptr;

@@ -68,7 +68,7 @@ class Loader {
     return names_.InLayer(layer_, part).append(kind);
   }
 
-  // A tensor, rows of which go into a matrix.
+  // A tensor that gives rows to a matrix.
   struct Part {
     std::string name;
     uint64_t height = 0;  // of the tensor

@@ -12,7 +12,9 @@
 #include <numeric>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/logits_testing.h"
 #include "base/random.h"
+#include "base/whole_file.h"
 #include "model/adapter/peft.h"
 #include "model/adapter/zo_testing.h"
 #include "model/safetensors.h"
@@ -26,7 +28,9 @@ constexpr const char* kNames[] = {"llama",   "mistral", "qwen2",        "qwen3",
                                   "mixtral", "gemma2",  "gemma3",       "phi3",  "phi3-long",
                                   "olmo2",   "gpt-oss", "gpt-oss-mxfp4"};
 
-using Rows = std::vector<std::vector<float>>;
+using cuda::Adapted;
+using cuda::ReadAll;
+using cuda::Rows;
 
 template <class T>
 std::vector<T> ReadTensor(const Safetensors& file, const char* name) {
@@ -40,80 +44,14 @@ std::vector<T> ReadTensor(const Safetensors& file, const char* name) {
   return out;
 }
 
-std::string ReadFile(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// How a sequence uses an adapter.
-struct Adapted {
-  const DeviceAdapter* adapter = nullptr;
-  int64_t seed = 0;
-  float sigma = 0;
-};
-
-// Runs token sequences together, each in chunks, and reads every row. Pages of a sequence are
-// scattered.
-std::vector<Rows> ReadAll(Backend& device, SampleSpec::Kind kind,
-                          const std::vector<std::vector<uint32_t>>& sequences, uint32_t chunk,
-                          const std::vector<Brle>* mask, const std::vector<Adapted>& adapted) {
-  const uint32_t page_tokens = device.info().page_tokens;
-  const auto count = static_cast<uint32_t>(sequences.size());
-  std::vector<Rows> logits(count);
-  std::vector<std::vector<SampleSpec>> samples(count);
-  for (uint32_t s = 0; s < count; ++s) {
-    samples[s] = {{.kind = kind, .rows = std::vector<uint32_t>(sequences[s].size())}};
-    std::iota(samples[s][0].rows.begin(), samples[s][0].rows.end(), 0U);
-  }
-  for (uint32_t done = 0;; done += chunk) {
-    Batch batch;
-    std::vector<uint32_t> of;
-    for (uint32_t s = 0; s < count; ++s) {
-      const auto size = static_cast<uint32_t>(sequences[s].size());
-      if (done >= size) continue;
-      const uint32_t rows = std::min(chunk, size - done);
-      Batch::Member member{.first_row = static_cast<uint32_t>(batch.tokens.size()),
-                           .rows = rows,
-                           .first_page = static_cast<uint32_t>(batch.pages.size()),
-                           .pages = (done + rows + page_tokens - 1) / page_tokens,
-                           .kv_tokens = done,
-                           .pass_row = done,
-                           .attention = mask,
-                           .samples = &samples[s]};
-      if (s < adapted.size()) {
-        member.adapter = adapted[s].adapter;
-        member.zo_seed = adapted[s].seed;
-        member.zo_sigma = adapted[s].sigma;
-      }
-      for (uint32_t i = 0; i < rows; ++i) {
-        batch.tokens.push_back(sequences[s][done + i]);
-        batch.positions.push_back(done + i);
-      }
-      for (uint32_t i = 0; i < member.pages; ++i) batch.pages.push_back({i * count + s});
-      batch.members.push_back(member);
-      of.push_back(s);
-    }
-    if (batch.members.empty()) return logits;
-    const auto ticket = device.Submit(batch);
-    EXPECT_TRUE(ticket) << ticket.error().text;
-    if (!ticket) return logits;
-    auto output = device.Wait(*ticket);
-    EXPECT_TRUE(output && output->failures.empty());
-    if (!output) return logits;
-    for (size_t m = 0; m < of.size(); ++m) {
-      for (Slot& slot : output->slots[m]) {
-        auto* const row = std::get_if<LogitsSlot>(&slot);
-        logits[of[m]].push_back(row != nullptr ? std::move(row->logits)
-                                               : std::move(std::get<EmbeddingSlot>(slot).state));
-      }
-    }
-  }
+std::string TextOf(const fs::path& path) {
+  return ReadWhole(path.string(), UINT64_MAX).value_or("");
 }
 
 std::vector<Rows> AllLogits(Backend& device, const std::vector<std::vector<uint32_t>>& sequences,
                             uint32_t chunk, const std::vector<Brle>* mask = nullptr,
                             const std::vector<Adapted>& adapted = {}) {
-  return ReadAll(device, SampleSpec::Kind::kLogits, sequences, chunk, mask, adapted);
+  return ReadAll(device, sequences, {.chunk = chunk, .mask = mask, .adapted = adapted});
 }
 
 double Distance(const Rows& rows, const std::vector<float>& expected) {
@@ -220,7 +158,7 @@ TEST_P(CudaGoldenTest, EmbeddingsAreTheHiddenStatesOfTransformers) {
   const bool experts = name.contains("moe") || name == "mixtral" || name.starts_with("gpt-oss");
   for (const uint32_t chunk : {7U, 1000U}) {
     const Rows rows =
-        ReadAll(*device, SampleSpec::Kind::kEmbedding, {prompt_}, chunk, nullptr, {})[0];
+        ReadAll(*device, {prompt_}, {.kind = SampleSpec::Kind::kEmbedding, .chunk = chunk})[0];
     EXPECT_LT(Distance(rows, hidden_), experts ? 0.08 : 0.02) << "chunks of " << chunk;
   }
 }
@@ -253,7 +191,8 @@ TEST_P(CudaGoldenTest, BatchesChunksAndPagesChangeLittle) {
   }
 }
 
-// Every logit has the same bits, whatever else is in the batch, in whatever pieces it comes.
+// Every logit has the same bits, whatever else is in the batch, and however the sequence is
+// chunked.
 TEST_P(CudaGoldenTest, DeterministicModeComputesTheSameBits) {
   std::vector<uint32_t> text = prompt_;
   text.insert(text.end(), greedy_.begin(), greedy_.end());
@@ -393,8 +332,8 @@ TEST_P(CudaAdapterTest, LogitsAreThoseOfPeft) {
   const auto device = Open();
   ASSERT_TRUE(device);
   const fs::path folder = fs::path(PIE_GOLDEN_DIR) / "models" / std::get<0>(GetParam());
-  const std::string tensors = ReadFile(folder / kPeftTensorFile);
-  auto weights = ReadPeft(ReadFile(folder / kPeftConfigFile), std::as_bytes(std::span(tensors)),
+  const std::string tensors = TextOf(folder / kPeftTensorFile);
+  auto weights = ReadPeft(TextOf(folder / kPeftConfigFile), std::as_bytes(std::span(tensors)),
                           device->info().adapters);
   ASSERT_TRUE(weights) << weights.error().text;
   const auto file = Safetensors::Open(folder / "golden.safetensors");
@@ -415,7 +354,7 @@ TEST_P(CudaAdapterTest, LogitsAreThoseOfPeft) {
   EXPECT_GT(Distance(together[0], logits_), 0.03) << "the adapter changes something";
   EXPECT_LT(Distance(together[1], logits_), 0.08);
   EXPECT_EQ(Flat(together[2]), Flat(together[1])) << "an adapter whose B is 0 changes nothing";
-  // The noise, written into the weights.
+  // The noise that is written into the weights gives the same logits.
   WriteNoise(*weights, -77, 0.05F);
   const DeviceAdapterPtr noisy = *device->LoadAdapter(*weights);
   const auto expected = AllLogits(*device, {prompt_}, 7, nullptr, {{noisy.get()}})[0];

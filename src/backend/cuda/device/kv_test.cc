@@ -44,7 +44,7 @@ TEST_F(CudaKvTest, LogitsAreCloseToThoseOfBFloat16) {
     const Rows got = LogitsOf(*rounded, tokens_);
     const double distance = MedianDistance(got, expected);
     fmt::print("{}: {:.4f}\n", name, distance);
-    EXPECT_GT(distance, 1e-3) << name << ": is it in fp8?";
+    EXPECT_GT(distance, 1e-3) << name << ": the KV cache is not in fp8";
     EXPECT_LT(distance, 0.1) << name;
     EXPECT_LT(MedianDistance(LogitsOf(*rounded, tokens_, 7), got), 0.03) << name;
     EXPECT_LT(rounded->info().page_bytes, exact->info().page_bytes) << name;

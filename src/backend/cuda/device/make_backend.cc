@@ -32,16 +32,14 @@ CudaStatus FindCudaDevices() {
 
 namespace {
 
-// A model with two sets of rotary factors uses the long ones if the device can hold sequences that
-// need them, for all sequences: keys stay in pages that later and longer sequences share.
-void ChooseRopeFactors(const CudaOptions& options, ModelConfig& config) {
-  if (config.rope.long_factors.empty()) return;
-  uint64_t room = config.context_length;
-  if (options.max_positions != 0) room = std::min<uint64_t>(room, options.max_positions);
+// The length of the longest sequence that the device may hold.
+uint64_t LongestSequence(const CudaOptions& options, const ModelConfig& config) {
+  uint64_t longest = config.context_length;
+  if (options.max_positions != 0) longest = std::min<uint64_t>(longest, options.max_positions);
   if (options.total_pages != 0) {
-    room = std::min(room, uint64_t{options.total_pages} * options.page_tokens);
+    longest = std::min(longest, uint64_t{options.total_pages} * options.page_tokens);
   }
-  if (room > config.rope.original_context) config.rope.factors = config.rope.long_factors;
+  return longest;
 }
 
 }  // namespace
@@ -50,7 +48,7 @@ Result<std::unique_ptr<Backend>> MakeCudaBackend(const std::string& path,
                                                  const CudaOptions& options) {
   const ModelFiles files = PIE_TRY(ModelFiles::Open(path));
   ModelConfig config = files.config();
-  ChooseRopeFactors(options, config);
+  ChooseFactors(LongestSequence(options, config), config.rope);
   return cuda::DeviceBackend::Make(
       config, options, FingerprintOf(files), path, cuda::WeightBytes(files, options.weights),
       [&](cuda::Stream stream) {

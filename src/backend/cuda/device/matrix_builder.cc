@@ -16,7 +16,7 @@
 namespace pie::cuda {
 namespace {
 
-// A zero: what stands for it in each kind.
+// The bits of a zero in each kind.
 std::byte ZeroOf(WeightKind kind) {
   switch (kind) {
     case WeightKind::kInt8:

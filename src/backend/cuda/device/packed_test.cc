@@ -1,5 +1,5 @@
-// Packed matrices: what is put into one comes out again, by itself and in products, for every kind,
-// against model/dequantize.h in double.
+// Packed matrices of every kind: unpacking one gives the numbers that were put in, and so do
+// products, compared with model/dequantize.h in double.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 constexpr DType kTypes[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
                             DType::kQ4_K, DType::kQ6_K, DType::kF8E4M3};
 
-// A tensor with random weights, and what they are worth.
+// A tensor with random weights, and their values.
 struct Source {
   Source(DType dtype, uint64_t rows, uint64_t columns, uint64_t seed)
       : bytes(RandomBlocks(dtype, rows, columns, seed)), numbers(rows * columns) {
@@ -76,16 +76,7 @@ class PackedTest : public OnDevice {
 
 std::vector<float> Times(const std::vector<float>& w, const std::vector<uint16_t>& x, uint32_t n,
                          uint32_t k, uint32_t rows) {
-  std::vector<float> y(size_t{rows} * n);
-  for (uint32_t r = 0; r < rows; ++r) {
-    for (uint32_t i = 0; i < n; ++i) {
-      double sum = 0;
-      for (uint32_t j = 0; j < k; ++j)
-        sum += double{w[size_t{i} * k + j]} * Float(x[size_t{r} * k + j]);
-      y[size_t{r} * n + i] = static_cast<float>(sum);
-    }
-  }
-  return y;
+  return ProductOf(w, [](float number) { return number; }, x, n, k, rows);
 }
 
 TEST_F(PackedTest, UnpackingGivesTheNumbersOfTheFile) {
@@ -277,7 +268,7 @@ TEST_F(PackedTest, NumbersThatCannotBeAreRefused) {
   EXPECT_EQ(range.error().text, "a scale of Q4_K exceeds the range of F16; is the file damaged?");
 }
 
-// Prints what the memory gives.
+// Prints the bandwidth at which the weights are read.
 TEST_F(PackedTest, Speed) {
   struct Shape {
     const char* name;
@@ -314,19 +305,10 @@ TEST_F(PackedTest, Speed) {
                        stream_);
           }
         };
-        run();
-        Synchronize(stream_);
-        const Event begin = MakeEvent();
-        const Event end = MakeEvent();
-        RecordEvent(begin, stream_);
-        for (int i = 0; i < 4; ++i) run();
-        RecordEvent(end, stream_);
-        const double seconds = MillisecondsBetween(begin, end) / 1e3 / (4 * kMatrices);
+        const double seconds = SecondsOf(run, 4, stream_) / kMatrices;
         fmt::print("kind {} {:>8} {:>2} rows: {:6.1f} µs, {:.2f} TB/s\n", static_cast<int>(kind),
                    shape.name, rows, seconds * 1e6,
                    static_cast<double>(bytes + scale_bytes) / seconds / 1e12);
-        DestroyEvent(begin);
-        DestroyEvent(end);
       }
       Free(w);
       Free(scales);

@@ -6,7 +6,7 @@ WeightKind TensorReader::KindOf(const Tensor& tensor, bool columns_move) {
   const std::optional<WeightKind> kind = KindFor(tensor.dtype);
   if (!kind) return WeightKind::kBf16;
   if (kind != WeightKind::kFp8) return columns_move ? WeightKind::kBf16 : *kind;
-  // A packed row has one scale a span of columns.
+  // A packed row has one scale for each span of columns.
   const auto scales = ScalesOf(tensor);
   const bool whole = scales && scales->block_columns >= tensor.shape.back();
   const bool spans = scales && scales->block_columns % kSpan == 0 && !columns_move;

@@ -67,7 +67,7 @@ TEST_F(CudaWeightsTest, CheckpointsInFp8) {
       if (std::strcmp(form.name, "narrow_blocks") == 0) {
         EXPECT_EQ(got == expected, std::strcmp(name, "qwen3moe") != 0) << name;
       } else {
-        EXPECT_FALSE(got == expected) << name << ", " << form.name << ": was it unpacked?";
+        EXPECT_FALSE(got == expected) << name << ", " << form.name << ": the matrix was unpacked";
       }
     }
   }
@@ -83,7 +83,7 @@ TEST_F(CudaWeightsTest, RoundedToFp8AtLoad) {
     fmt::print("{}: {:.4f}\n", name, distance);
     EXPECT_GT(distance, 1e-3) << name;
     EXPECT_LT(distance, 0.15) << name;
-    EXPECT_NE(rounded->info().layout, exact->info().layout) << "pages are not alike";
+    EXPECT_NE(rounded->info().layout, exact->info().layout) << "pages have the same layout";
   }
 }
 

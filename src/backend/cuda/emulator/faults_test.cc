@@ -74,7 +74,7 @@ TEST_F(CudaFaultsTest, TooLittleMemorySaysHowMuchIsMissing) {
             std::string::npos);
 }
 
-// A kernel that fails also fails its batch and the batches behind it. The device reports that at
+// A kernel that fails also fails its batch and the batches after it. The device reports that at
 // once from then on, and the engine goes on.
 TEST_F(CudaFaultsTest, KernelThatFailsTakesTheDeviceOutOfService) {
   auto backend = MakeRandomCudaBackend(TinyModel(), options_);
@@ -153,7 +153,7 @@ TEST_F(CudaFaultsTest, BatchThatDoesNotFitFailsAlone) {
   EXPECT_EQ(run(large), "");
 }
 
-// A page that cannot be copied is an error, and so is everything behind it.
+// A page that cannot be copied is an error, and so is everything after it.
 TEST_F(CudaFaultsTest, CardThatDisappears) {
   auto backend = MakeRandomCudaBackend(TinyModel(), options_);
   ASSERT_TRUE(backend) << backend.error().text;

@@ -1,5 +1,5 @@
-// The functions of kernels/instructions.cuh, for the emulator. What the instructions do is written
-// down here as the PTX manual says it.
+// The functions of kernels/instructions.cuh, for the emulator. They do what the PTX manual says
+// about the instructions.
 #pragma once
 
 #include <cuda_bf16.h>

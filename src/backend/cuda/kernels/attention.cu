@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
 
 constexpr uint32_t kMergeThreads = 128;
 
-// One block a row and head. A thread has two neighbouring numbers, and every part's numbers are
+// One block per row and head. A thread has two neighbouring numbers, and every part's numbers are
 // loaded independently.
 __global__ void __launch_bounds__(kMergeThreads) MergeKernel(const Attention a) {
   __shared__ float weights[kMergeThreads];

@@ -1,9 +1,9 @@
 // Attention of a batch's rows to the keys and values in their pages, by tensor cores.
 //
 // A block takes a tile (step.h): the lines (rows × query heads) of one key head that read the same
-// keys, up to 16 in a small tile and 64 or 128 in a large one. So the heads of a group share what
-// they load, and so do rows of different sequences behind one prefix. Long sequences are cut into
-// several tiles, whose partial results RunMergeParts merges.
+// keys, up to 16 in a small tile and 64 or 128 in a large one. So the heads of a group share the
+// keys that they load, and so do rows of different sequences with a common prefix. Long sequences
+// are cut into several tiles, whose partial results RunMergeParts merges.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct Attention {
   bool fixed_order = false;
 };
 
-// Both run on every multiprocessor and take tiles in turn; a step without such tiles may leave one
-// out.
+// Both run on every multiprocessor and take tiles in turn. A step without tiles of one size may
+// skip that launch.
 void RunSmallTiles(const Attention& attention, int processors, Stream stream);
 void RunLargeTiles(const Attention& attention, int processors, Stream stream);
 // RunLargeTiles on Hopper, for heads of up to 128 numbers. It chooses this itself.

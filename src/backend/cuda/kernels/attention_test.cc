@@ -30,7 +30,7 @@ struct Case {
 
 class AttentionTest : public OnDevice {
  protected:
-  // Pages with the numbers of `kv`. What fp8 rounds is rounded there, too.
+  // Pages with the numbers of `kv`, which are rounded as fp8 rounds them.
   static std::vector<std::byte> PagesOf(const KvShape& shape, std::vector<uint16_t>& kv) {
     const size_t pages = kv.size() / (shape.lines() * shape.head_stride);
     std::vector<std::byte> bytes(pages * shape.page_bytes, std::byte{0x7F});
@@ -283,7 +283,7 @@ TEST_F(AttentionTest, PrefixesAreReadOnce) {
   EXPECT_LT(Run({.masks = true, .shared_pages = 20, .members = members}), 1e-2);
 }
 
-// Prints what the memory gives for Llama 3's heads.
+// Prints the bandwidth at which attention reads the KV cache, for Llama 3's heads.
 TEST_F(AttentionTest, Speed) {
   constexpr uint32_t kHeads = 32;
   constexpr uint32_t kKvHeads = 8;

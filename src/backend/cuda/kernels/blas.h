@@ -38,8 +38,8 @@ class Blas {
   // each of `matrices` in turn, so that the cache does not help. Returns milliseconds a product; a
   // negative number: none works.
   float Tune(BlasProduct product, std::span<const void* const> matrices, Stream stream);
-  // The same with those algorithms alone that compute every row alike: equal rows give equal
-  // results, wherever they are. Writes to x.
+  // The same, but only with algorithms that compute every row in the same way: equal rows give
+  // equal results at any place. Writes to x.
   float TuneAlike(const BlasProduct& product, std::span<const void* const> matrices, Stream stream);
 
  private:

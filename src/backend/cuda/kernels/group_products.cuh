@@ -1,5 +1,5 @@
-// Products of a warp group, four warps, by Hopper's tensor cores: they run behind the warps' backs
-// and read their operands from shared memory. The emulator has its own versions.
+// Products of a warp group, four warps, by Hopper's tensor cores: they run asynchronously and read
+// their operands from shared memory. The emulator has its own versions.
 //
 // The order of calls: ShowToGroupProducts by every thread that copied operands, a barrier,
 // BeginGroupProducts, products, CommitGroupProducts, AwaitGroupProducts before a register of them
@@ -42,7 +42,7 @@ __device__ void AwaitGroupProducts() {
 __device__ inline void ShowToGroupProducts() {
   asm volatile("fence.proxy.async;" ::: "memory");
 }
-// Behind an Await: the compiler may not read these results before it.
+// Called after an Await: keeps the compiler from reading these results earlier.
 template <int kTiles>
 __device__ void Settle(float (&d)[kTiles][4]) {
 #pragma unroll

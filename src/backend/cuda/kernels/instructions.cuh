@@ -1,4 +1,4 @@
-// The instructions of a GPU that C++ has no words for, one function each. The emulator has its own
+// The instructions of a GPU that C++ cannot express, one function each. The emulator has its own
 // versions (emulator/instructions.h), so kernels use these functions and no assembly.
 #pragma once
 

@@ -21,7 +21,8 @@ __global__ void __launch_bounds__(kThreads) EmbeddingKernel(const Embedding e) {
     token = source == kNone ? ArrayOf<uint32_t>(e.step, e.step->tokens)[row] : e.chosen[source];
     position = ArrayOf<uint32_t>(e.step, e.step->positions)[row];
   }
-  if (token >= e.vocab) token = 0;  // a carried token that never came; the host fails the member
+  if (token >= e.vocab)
+    token = 0;  // a carried token that was never chosen; the host fails the member
   const bf16* const from =
       static_cast<const bf16*>(e.table) + static_cast<size_t>(token) * e.hidden;
   float* const to = e.x + static_cast<size_t>(row) * e.hidden;
@@ -53,7 +54,7 @@ __device__ float Squares(float4 a) {
   return a.x * a.x + a.y * a.y + a.z * a.z + a.w * a.w;
 }
 
-// One block a row. The row waits in shared memory between the passes.
+// One block per row. The row stays in shared memory between the passes.
 __global__ void ResidualKernel(const Residual r) {
   PIE_DYNAMIC_SHARED(float, row_of);
   __shared__ float scratch[33];
@@ -145,7 +146,7 @@ __device__ void WriteFp8(const KvShape& kv, const float* numbers, uint64_t line,
   }
 }
 
-// One warp a head, eight heads a block.
+// One warp per head, eight heads per block.
 __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite r) {
   PIE_DYNAMIC_SHARED(float, numbers);
   __shared__ float scratch[33];

@@ -1,7 +1,7 @@
 // The small kernels of a layer: embedding, residual and norm, rotary embedding with the write of
-// keys and values, and the activation behind a large product. `rows` is what the launch covers; it
-// may be more than the step has (a graph's bucket), then the further rows compute garbage that
-// nobody reads.
+// keys and values, and the activation after a large product. `rows` is the number of rows of the
+// launch. It may exceed the rows of the step (a graph's bucket); the results of the extra rows are
+// not read.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace pie::cuda {
 
 // How keys and values lie in a page: [layer][keys, values][kv_heads][page_tokens], each a line of
-// head_stride numbers. In fp8, a line is padded to 16 bytes, and behind a layer's lines are their
+// head_stride numbers. In fp8, a line is padded to 16 bytes, and after a layer's lines are their
 // scales, one byte each in the same order: a line is worth its numbers × 2^(byte - 247). A scale
 // makes the line's largest number one from 128 to 256, so that all have the precision of e4m3 down
 // to 2^-13 of the largest. Four neighbouring numbers are in the order 0, 2, 1, 3.

@@ -61,7 +61,7 @@ __device__ void ShrinkToken(const LowRankProduct& p, const LowRankMatrix& matrix
   }
 }
 
-// One block a row, target and strip.
+// One block per row, target and strip.
 __global__ void __launch_bounds__(kThreads) LowRankKernel(const LowRankProduct p) {
   __shared__ float h[kMaxRank];
   __shared__ float noise;

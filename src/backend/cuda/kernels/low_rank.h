@@ -12,7 +12,7 @@ namespace pie::cuda {
 inline constexpr uint32_t kMaxRank = 256;
 
 // One matrix's part of an adapter, in device memory. An adapter is an array of them, [layers,
-// slots], and behind these the embedding and the head (model/adapter/adapter.h). Rank 0: it changes
+// slots], and after these the embedding and the head (model/adapter/adapter.h). Rank 0: it changes
 // nothing.
 struct LowRankMatrix {
   // [rank, x's columns] bfloat16, 0 where x is padding; of the embedding, a column is a token

@@ -58,7 +58,7 @@ constexpr uint32_t ScaleBytes(WeightKind kind) {
 constexpr uint32_t TileBytes(WeightKind kind) {
   return kTileRows * kSpan * BitsOf(kind) / 8;
 }
-// 16-byte loads of a lane for a row of a tile. Six bits are four and, in 8 bytes behind them, two.
+// 16-byte loads of a lane for a row of a tile. Six bits are four and, in 8 bytes after them, two.
 constexpr uint32_t VectorsOf(WeightKind kind) {
   return BitsOf(kind) == 8 ? 2 : 1;
 }

@@ -19,19 +19,10 @@ __global__ void __launch_bounds__(kThreads, 2) PackedProductKernel(const Product
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
   const uint32_t spans = static_cast<uint32_t>(SpansOf(p.k));
-  uint64_t first_tile = static_cast<uint64_t>(blockIdx.y) * spans;
-  uint32_t first = blockIdx.x * 8 * kTiles;
-  uint32_t rows = p.rows;
-  const float* bias = p.bias;
-  if (p.tiles != nullptr) {  // what tile this is, only an earlier kernel knows
-    WaitForInputs();
-    if (blockIdx.x >= *p.tile_count) return;
-    const ExpertTile tile = p.tiles[blockIdx.x];
-    first = tile.first;
-    rows = tile.first + tile.rows;
-    first_tile += tile.expert * TilesOf(p.n, p.k);
-    if (bias != nullptr) bias += static_cast<size_t>(tile.expert) * p.n;
-  }
+  BlockRows of;
+  if (!FindRows(p, blockIdx.x, 8 * kTiles, of)) return;
+  const uint64_t first_tile =
+      static_cast<uint64_t>(blockIdx.y) * spans + of.expert * TilesOf(p.n, p.k);
   struct Weights {
     RowSpan<kKind> top, bottom;
   };
@@ -48,12 +39,7 @@ __global__ void __launch_bounds__(kThreads, 2) PackedProductKernel(const Product
   if (p.tiles == nullptr) WaitForInputs();
 
   const bf16* x[kTiles];
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t) {
-    uint32_t row = min(first + t * 8 + lane / 4, rows - 1);
-    if (p.x_rows != nullptr) row = p.x_rows[row];
-    x[t] = static_cast<const bf16*>(p.x) + static_cast<size_t>(row) * p.x_stride;
-  }
+  FindInputs(p, of, lane, x);
   // Eight numbers of x, as PlaceOf has those of W.
   const auto inputs = [&](int t, uint32_t group) {
     uint4 v = make_uint4(0, 0, 0, 0);
@@ -122,7 +108,7 @@ __global__ void __launch_bounds__(kThreads, 2) PackedProductKernel(const Product
     }
     now = next;
   }
-  WriteSums<kTiles, kWarps>(p, p.output, bias, blockIdx.y, first, rows, acc, sums);
+  WriteSums<kTiles, kWarps>(p, p.output, blockIdx.y, of, acc, sums);
 }
 
 template <WeightKind kKind>
@@ -142,7 +128,7 @@ void RunKind(const Product& product, Stream stream) {
   }
 }
 
-// One warp a tile.
+// One warp per tile.
 template <WeightKind kKind>
 __global__ void __launch_bounds__(kThreads)
     UnpackKernel(const char* data, const char* scales, bf16* out, uint32_t n, uint32_t k) {

@@ -34,19 +34,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks) ProductKernel(const Product
   const uint32_t chunks = (p.k + kChunk - 1) / kChunk;
   const uint32_t column = (lane % 4) * 8;
 
-  uint32_t first = blockIdx.y * 8 * kTiles;
-  uint32_t rows = p.rows;
-  const bf16* w = static_cast<const bf16*>(p.w);
-  const float* bias = p.bias;
-  if (p.tiles != nullptr) {  // what tile this is, only an earlier kernel knows
-    WaitForInputs();
-    if (blockIdx.y >= *p.tile_count) return;
-    const ExpertTile tile = p.tiles[blockIdx.y];
-    first = tile.first;
-    rows = tile.first + tile.rows;
-    w += static_cast<size_t>(tile.expert) * p.n * p.k;
-    if (bias != nullptr) bias += static_cast<size_t>(tile.expert) * p.n;
-  }
+  BlockRows of;
+  if (!FindRows(p, blockIdx.y, 8 * kTiles, of)) return;
+  const bf16* const w = static_cast<const bf16*>(p.w) + static_cast<size_t>(of.expert) * p.n * p.k;
   const bf16* const top = w + static_cast<size_t>(min(row_of_w, p.n - 1)) * p.k;
   const bf16* const bottom = w + static_cast<size_t>(min(row_of_w + 8, p.n - 1)) * p.k;
 
@@ -68,12 +58,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) ProductKernel(const Product
   if (p.tiles == nullptr && !p.fresh) WaitForInputs();
 
   const bf16* x[kTiles];
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t) {
-    uint32_t row = min(first + t * 8 + lane / 4, rows - 1);
-    if (p.x_rows != nullptr) row = p.x_rows[row];
-    x[t] = static_cast<const bf16*>(p.x) + static_cast<size_t>(row) * p.x_stride;
-  }
+  FindInputs(p, of, lane, x);
   float acc[kTiles][4] = {};
   for (uint32_t chunk = warp; chunk < chunks; chunk += kWarps * kUnroll) {
     Weights<kUnroll> next;
@@ -92,15 +77,15 @@ __global__ void __launch_bounds__(kThreads, kBlocks) ProductKernel(const Product
     now = next;
   }
 
-  WriteSums<kTiles, kWarps>(p, kOutput, bias, blockIdx.x, first, rows, acc, sums);
+  WriteSums<kTiles, kWarps>(p, kOutput, blockIdx.x, of, acc, sums);
 }
 
 template <ProductOutput kOutput>
 void RunOutput(const Product& product, Stream stream) {
   const uint32_t wide = (product.n + kRowsOfW - 1) / kRowsOfW;
   if (product.rows == 0 && product.tiles == nullptr) return;
-  // Blocks of more registers keep more loads in flight, but fewer fit: what matters is how full the
-  // last round of blocks is.
+  // Blocks of more registers keep more loads in flight, but fewer blocks fit at a time. The best
+  // choice depends on how full the last round of blocks is.
   const auto fill = [&](uint32_t blocks) {
     const uint32_t slots = static_cast<uint32_t>(processors) * blocks;
     return static_cast<float>(wide) / static_cast<float>((wide + slots - 1) / slots * slots);

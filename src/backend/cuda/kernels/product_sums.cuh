@@ -1,5 +1,6 @@
-// What the kernels of products.h do with their sums: the warps of a block have each summed a part
-// of k for 16 rows of W and 8 × kTiles rows of x, in the layout of a tensor core's result.
+// The beginning and the end of the kernels of product.h. A block multiplies 16 rows of W by up to
+// 8 × kTiles rows of x. Each of its warps sums a part of k, in the layout of a tensor core's
+// result.
 #pragma once
 
 #include "backend/cuda/kernels/gate.cuh"
@@ -8,12 +9,49 @@
 
 namespace pie::cuda {
 
-// Adds the warps' sums in their order, and writes those of rows [first, rows) of x and rows 16 ×
+// The rows of x that a block multiplies, [first, end), and the expert whose matrix it uses.
+struct BlockRows {
+  uint32_t first;
+  uint32_t end;
+  uint32_t expert;  // 0 without experts
+};
+
+// Finds the rows of block number `block`, of at most `most` rows. Returns false if the block has no
+// work. With experts, an earlier kernel has written the tiles, so this waits for the inputs.
+__device__ inline bool FindRows(const Product& p, uint32_t block, uint32_t most, BlockRows& of) {
+  of = {block * most, p.rows, 0};
+  if (p.tiles == nullptr) return true;
+  WaitForInputs();
+  if (block >= *p.tile_count) return false;
+  const ExpertTile tile = p.tiles[block];
+  of = {tile.first, tile.first + tile.rows, tile.expert};
+  return true;
+}
+
+// The bias of the block's expert, or null.
+__device__ inline const float* BiasOf(const Product& p, const BlockRows& of) {
+  return p.bias == nullptr ? nullptr : p.bias + static_cast<size_t>(of.expert) * p.n;
+}
+
+// The rows of x that this thread reads. Rows after the last one repeat it.
+template <int kTiles>
+__device__ void FindInputs(const Product& p, const BlockRows& of, int lane,
+                           const bf16* (&x)[kTiles]) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    uint32_t row = min(of.first + t * 8 + lane / 4, of.end - 1);
+    if (p.x_rows != nullptr) row = p.x_rows[row];
+    x[t] = static_cast<const bf16*>(p.x) + static_cast<size_t>(row) * p.x_stride;
+  }
+}
+
+// Adds the warps' sums in their order, and writes those of the rows `of` of x and rows 16 ×
 // `tile` … of W. Whole block.
 template <int kTiles, int kWarps>
-__device__ void WriteSums(const Product& p, ProductOutput output, const float* bias, uint32_t tile,
-                          uint32_t first, uint32_t rows, const float (&acc)[kTiles][4],
+__device__ void WriteSums(const Product& p, ProductOutput output, uint32_t tile,
+                          const BlockRows& of, const float (&acc)[kTiles][4],
                           float (&sums)[kWarps][kTiles * 4][32]) {
+  const float* const bias = BiasOf(p, of);
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
 #pragma unroll
@@ -33,8 +71,8 @@ __device__ void WriteSums(const Product& p, ProductOutput output, const float* b
     const int of_lane = i % 32;
     const int pair = i / 32 % 2;
     const int eight = i / 64;  // of the rows of x
-    const uint32_t row = first + eight * 8 + of_lane % 4 * 2 + pair;
-    if (row >= rows) continue;
+    const uint32_t row = of.first + eight * 8 + of_lane % 4 * 2 + pair;
+    if (row >= of.end) continue;
     float upper = sum_of(eight * 4 + pair, of_lane);
     float lower = sum_of(eight * 4 + pair + 2, of_lane);
     const uint32_t at = tile * 16 + of_lane / 4;

@@ -18,17 +18,7 @@ float Silu(float x, float u) {
 // [rows, n] in double.
 std::vector<float> Oracle(const std::vector<uint16_t>& w, const std::vector<uint16_t>& x,
                           uint32_t n, uint32_t k, uint32_t rows) {
-  std::vector<float> y(size_t{rows} * n);
-  for (uint32_t r = 0; r < rows; ++r) {
-    for (uint32_t i = 0; i < n; ++i) {
-      double sum = 0;
-      for (uint32_t j = 0; j < k; ++j) {
-        sum += double{Float(w[size_t{i} * k + j])} * Float(x[size_t{r} * k + j]);
-      }
-      y[size_t{r} * n + i] = static_cast<float>(sum);
-    }
-  }
-  return y;
+  return ProductOf(w, Float, x, n, k, rows);
 }
 
 TEST_F(ProductTest, EveryNumberOfRowsAndShape) {
@@ -164,7 +154,7 @@ TEST_F(ProductTest, BlasComputesTheSame) {
   EXPECT_LT(Distance(y.Read(), expected), 1e-5);
 }
 
-// Prints what the memory gives.
+// Prints the bandwidth at which the weights are read.
 TEST_F(ProductTest, Speed) {
   struct Shape {
     const char* name;
@@ -193,24 +183,9 @@ TEST_F(ProductTest, Speed) {
                      stream_);
         }
       };
-      run();
-      Synchronize(stream_);
-      BeginCapture(stream_);
-      for (int i = 0; i < 8; ++i) run();
-      const Graph graph = EndCapture(stream_);
-      ASSERT_NE(graph, nullptr);
-      RunGraph(graph, stream_);
-      const Event begin = MakeEvent();
-      const Event end = MakeEvent();
-      RecordEvent(begin, stream_);
-      RunGraph(graph, stream_);
-      RecordEvent(end, stream_);
-      const double seconds = MillisecondsBetween(begin, end) / 1e3;
-      fmt::print("{:>8} {:>2} rows: {:6.1f} µs, {:.2f} TB/s\n", shape.name, rows,
-                 seconds * 1e6 / (8 * kMatrices), 8.0 * kMatrices * bytes / seconds / 1e12);
-      DestroyGraph(graph);
-      DestroyEvent(begin);
-      DestroyEvent(end);
+      const double seconds = SecondsOf(run, 8, stream_) / kMatrices;
+      fmt::print("{:>8} {:>2} rows: {:6.1f} µs, {:.2f} TB/s\n", shape.name, rows, seconds * 1e6,
+                 static_cast<double>(bytes) / seconds / 1e12);
     }
     Free(w);
   }

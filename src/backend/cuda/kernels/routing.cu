@@ -1,4 +1,4 @@
-// Experts: which rows go to which expert.
+// Experts: assigns rows to experts.
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/layer.h"
 
@@ -8,7 +8,7 @@ namespace {
 constexpr uint32_t kRouteThreads = 128;
 constexpr uint32_t kSortThreads = 1024;
 
-// One warp a row: takes the largest logit `used` times, the lowest number among equals.
+// One warp per row: takes the largest logit `used` times, the lowest number among equals.
 __global__ void __launch_bounds__(kRouteThreads) RouteKernel(const Routing r) {
   LetNextStart();
   WaitForInputs();
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kSortThreads) SortKernel(const Routing r) {
     *r.tile_count = tiles;
   }
   __syncthreads();
-  // One thread an expert keeps the order. There are few pairs, and they are in the cache.
+  // One thread per expert keeps the order. There are few pairs, and they are in the cache.
   for (uint32_t e = threadIdx.x; e < r.experts; e += kSortThreads) {
     uint32_t at = begin[e];
     if (at == begin[e + 1]) continue;

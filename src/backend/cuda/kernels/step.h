@@ -1,6 +1,7 @@
-// Step: what a batch tells the kernels. It is one block of memory, a StepHeader followed by arrays,
-// which is copied to the device before the kernels run and does not change while they do. Kernels
-// find the arrays by offsets in the header, so a recorded graph runs any batch of its size.
+// Step: the description of a batch that the kernels read. It is one block of memory, a StepHeader
+// followed by arrays, which is copied to the device before the kernels run and does not change
+// while they do. Kernels find the arrays by offsets in the header, so a recorded graph runs any
+// batch of its size.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@ namespace pie::cuda {
 
 inline constexpr uint32_t kNone = 0xFFFFFFFFU;
 
-// Rows of the batch that attend to the same keys, up to as many lines (rows × heads of a group) as
-// the attention kernel of that size takes (attention.h).
+// Rows of the batch that attend to the same keys. They have at most as many lines (rows × heads of
+// a group) as the attention kernel of that size takes (attention.h).
 struct AttentionTile {
   uint32_t first_row;  // into tile_rows
   uint32_t rows;

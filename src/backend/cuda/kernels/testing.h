@@ -90,4 +90,45 @@ inline double Distance(const std::vector<float>& a, const std::vector<float>& b)
   return std::sqrt(difference / norm);
 }
 
+// The seconds that one call of `run` keeps the device busy: the mean of `times` calls, which are
+// replayed as one graph after a first run that fills the caches. NaN if they cannot be captured.
+template <class Run>
+double SecondsOf(const Run& run, int times, Stream stream) {
+  run();
+  Synchronize(stream);
+  BeginCapture(stream);
+  for (int i = 0; i < times; ++i) run();
+  const Graph graph = EndCapture(stream);
+  EXPECT_NE(graph, nullptr);
+  if (graph == nullptr) return NAN;
+  RunGraph(graph, stream);
+  const Event begin = MakeEvent();
+  const Event end = MakeEvent();
+  RecordEvent(begin, stream);
+  RunGraph(graph, stream);
+  RecordEvent(end, stream);
+  const double seconds = MillisecondsBetween(begin, end) / 1e3 / times;
+  DestroyGraph(graph);
+  DestroyEvent(begin);
+  DestroyEvent(end);
+  return seconds;
+}
+
+// y = x × Wᵀ, [rows, n], summed in double. `number` gives the value of an element of W.
+template <class W, class Number>
+std::vector<float> ProductOf(const std::vector<W>& w, Number number, const std::vector<uint16_t>& x,
+                             uint32_t n, uint32_t k, uint32_t rows) {
+  std::vector<float> y(size_t{rows} * n);
+  for (uint32_t r = 0; r < rows; ++r) {
+    for (uint32_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (uint32_t j = 0; j < k; ++j) {
+        sum += double{number(w[size_t{i} * k + j])} * Float(x[size_t{r} * k + j]);
+      }
+      y[size_t{r} * n + i] = static_cast<float>(sum);
+    }
+  }
+  return y;
+}
+
 }  // namespace pie::cuda

@@ -1,8 +1,8 @@
-// Forward: launches the kernels of one step on a stream, from the step's inputs to its outputs. It
-// owns the activations' memory.
+// StepRunner: launches the kernels of one step on a stream, from the step's inputs to its outputs.
+// It owns the activations' memory.
 //
-// `rows` of a launch may be more than the step has: then the same launches, recorded as a graph,
-// serve every step of at most so many rows.
+// `rows` of a launch may exceed the rows of the step. So the same launches, recorded as a graph,
+// serve every step of at most that many rows.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@
 
 namespace pie::cuda {
 
-class Forward {
+class StepRunner {
  public:
   static constexpr uint32_t kLogitRows = 256;  // rows whose logits are in memory at a time
 
@@ -42,9 +42,10 @@ class Forward {
   };
 
   // `blas` may be null: then our own products do all the work.
-  static Result<std::unique_ptr<Forward>> Make(const ModelConfig& config,
-                                               const DeviceWeights& weights, const Options& options,
-                                               Blas* blas, Stream stream);
+  static Result<std::unique_ptr<StepRunner>> Make(const ModelConfig& config,
+                                                  const DeviceWeights& weights,
+                                                  const Options& options, Blas* blas,
+                                                  Stream stream);
 
   // Keys and values of all layers, and the step's inputs on the device.
   void SetPages(const KvShape& kv) { kv_ = kv; }
@@ -62,16 +63,17 @@ class Forward {
   // some change the head.
   void RunLogits(uint32_t first_read, uint32_t count, bool adapters = false);
   float* logits() const { return logits_; }
-  // The residual stream of a row behind the last layer, before the last norm: [hidden].
+  // The residual stream of a row after the last layer, before the last norm: [hidden].
   const float* state_of(uint32_t row) const { return x_ + uint64_t{row} * config_.hidden_size; }
   uint32_t logit_stride() const { return logit_stride_; }
 
-  // Measures which products are faster for so many rows. Before the launches are recorded.
+  // Measures which kind of product is faster for this number of rows. Call it before launches are
+  // recorded.
   void Tune(uint32_t rows);
 
  private:
-  Forward(const ModelConfig& config, const DeviceWeights& weights, const Options& options,
-          Blas* blas, Stream stream)
+  StepRunner(const ModelConfig& config, const DeviceWeights& weights, const Options& options,
+             Blas* blas, Stream stream)
       : config_(config),
         shape_(config),
         weights_(weights),
@@ -89,7 +91,7 @@ class Forward {
   }
   LowRankProduct AdaptedOf(const Product& product, uint32_t layer,
                            std::initializer_list<LowRankTarget> targets) const;
-  // The same for the rows of experts, which are sorted; so may be their inputs.
+  // The same for the rows of experts, which are sorted; their inputs may be sorted too.
   void AdaptExperts(const Product& product, uint32_t layer, bool x_is_sorted,
                     std::initializer_list<LowRankTarget> targets) const;
   LowRankTarget TargetOf(AdapterTarget target, uint32_t first_column,
@@ -97,7 +99,7 @@ class Forward {
   void RunExperts(uint32_t layer, const Rows& rows);
   // A product whose output is that of `of`, by whichever way is faster.
   void Multiply(const Product& of);
-  // The same for q, k and v, of which `whole` has the first matrix.
+  // The same for q, k and v; `whole` has the first matrix.
   void MultiplyQkv(const DeviceLayer& layer, const Product& whole);
   // Many rows with a packed matrix: unpacks it, and returns the product with the result.
   bool Unpacks(const Product& product) const;

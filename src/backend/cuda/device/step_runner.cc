@@ -1,8 +1,10 @@
-#include "backend/cuda/device/forward.h"
+#include "backend/cuda/device/step_runner.h"
 
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+
+#include "base/round_up.h"
 
 namespace pie::cuda {
 namespace {
@@ -31,7 +33,7 @@ constexpr uint32_t kFixedRows = 128;
 // Logits of a row to which one block adds the adapter's part.
 constexpr uint32_t kStripOutputs = 4096;
 
-// A product adds to the residual stream itself unless something comes in between.
+// A product adds directly to the residual stream, unless another operation comes in between.
 bool OAdds(const DeviceLayer& layer) {
   return layer.attention_post_norm == nullptr && layer.o_bias == nullptr;
 }
@@ -45,21 +47,18 @@ void SetMatrix(Product& product, const DeviceMatrix& matrix) {
   product.scales = matrix.scales;
 }
 
-uint32_t RoundUp(uint32_t value, uint32_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Forward>> Forward::Make(const ModelConfig& config,
-                                               const DeviceWeights& weights, const Options& options,
-                                               Blas* blas, Stream stream) {
-  std::unique_ptr<Forward> forward(new Forward(config, weights, options, blas, stream));
+Result<std::unique_ptr<StepRunner>> StepRunner::Make(const ModelConfig& config,
+                                                     const DeviceWeights& weights,
+                                                     const Options& options, Blas* blas,
+                                                     Stream stream) {
+  std::unique_ptr<StepRunner> forward(new StepRunner(config, weights, options, blas, stream));
   PIE_RETURN_IF_ERROR(forward->Allocate());
   return forward;
 }
 
-Status Forward::Allocate() {
+Status StepRunner::Allocate() {
   max_rows_ = RoundUp(std::max(options_.max_rows, kLogitRows), std::max(kRowStep, kFixedRows));
   const uint64_t rows = max_rows_;
   const uint64_t hidden = config_.hidden_size;
@@ -117,7 +116,7 @@ Status Forward::Allocate() {
 }
 
 // Room for the largest matrix of a layer that is unpacked.
-Status Forward::AllocateUnpacked() {
+Status StepRunner::AllocateUnpacked() {
   uint64_t largest = 0;
   const auto count = [&](const DeviceMatrix& matrix, uint64_t rows, uint64_t columns) {
     if (matrix.kind != WeightKind::kBf16) largest = std::max(largest, rows * columns);
@@ -134,18 +133,18 @@ Status Forward::AllocateUnpacked() {
   return {};
 }
 
-bool Forward::Unpacks(const Product& product) const {
+bool StepRunner::Unpacks(const Product& product) const {
   return unpacked_ != nullptr && product.kind != WeightKind::kBf16 && product.tiles == nullptr &&
          product.w != weights_.output.data && product.rows > kPackedRows;
 }
 
-Product Forward::Unpacked(const Product& product) const {
+Product StepRunner::Unpacked(const Product& product) const {
   if (!Unpacks(product) || options_.skip_products) return product;
   RunUnpack(product.kind, product.w, product.scales, product.n, product.k, unpacked_, stream_);
   return AsUnpacked(product);
 }
 
-Product Forward::AsUnpacked(Product product) const {
+Product StepRunner::AsUnpacked(Product product) const {
   product.w = unpacked_;
   product.kind = WeightKind::kBf16;
   product.scales = nullptr;
@@ -153,7 +152,7 @@ Product Forward::AsUnpacked(Product product) const {
   return product;
 }
 
-BlasProduct Forward::ForBlas(const Product& product) const {
+BlasProduct StepRunner::ForBlas(const Product& product) const {
   BlasProduct blas{.w = product.w,
                    .x = product.x,
                    .y = product.y,
@@ -172,7 +171,7 @@ BlasProduct Forward::ForBlas(const Product& product) const {
   return blas;
 }
 
-bool Forward::UsesBlas(const Product& product) const {
+bool StepRunner::UsesBlas(const Product& product) const {
   if (blas_ == nullptr || product.kind != WeightKind::kBf16 || product.tiles != nullptr ||
       product.bias != nullptr || product.n % 8 != 0 || product.x_stride != product.k) {
     return false;
@@ -184,7 +183,7 @@ bool Forward::UsesBlas(const Product& product) const {
 }
 
 // In deterministic mode, equal numbers of rows make one algorithm serve every batch.
-void Forward::RunBlas(const Product& product) {
+void StepRunner::RunBlas(const Product& product) {
   BlasProduct blas = ForBlas(product);
   if (!options_.deterministic) {
     blas_->Run(blas, stream_);
@@ -199,7 +198,7 @@ void Forward::RunBlas(const Product& product) {
   }
 }
 
-void Forward::Multiply(const Product& of) {
+void StepRunner::Multiply(const Product& of) {
   if (of.rows == 0 || options_.skip_products) return;
   const Product product = Unpacked(of);
   if (!UsesBlas(product)) return RunProduct(product, stream_);
@@ -209,7 +208,7 @@ void Forward::Multiply(const Product& of) {
   }
 }
 
-void Forward::MultiplyQkv(const DeviceLayer& layer, const Product& whole) {
+void StepRunner::MultiplyQkv(const DeviceLayer& layer, const Product& whole) {
   if (layer.qkv.size() == 1) return Multiply(whole);
   if (whole.rows == 0 || options_.skip_products) return;
   const bool unpacks = unpacked_ != nullptr && whole.rows > kPackedRows;
@@ -232,10 +231,10 @@ void Forward::MultiplyQkv(const DeviceLayer& layer, const Product& whole) {
   if (unpacks) Multiply(AsUnpacked(whole));
 }
 
-void Forward::Tune(uint32_t rows) {
+void StepRunner::Tune(uint32_t rows) {
   if (blas_ == nullptr || rows == 0) return;
   rows = options_.deterministic ? kFixedRows : std::min(rows, max_rows_);
-  constexpr size_t kMatrices = 4;  // enough to be larger than the cache, for models that matter
+  constexpr size_t kMatrices = 4;  // together larger than the cache, except for tiny models
   const auto tune = [&](Product product, auto&& matrix_of) {
     const Measured key(product.n, product.k, rows, product.output);
     if (product.n % 8 != 0 || blas_is_faster_.contains(key)) return;
@@ -282,7 +281,7 @@ void Forward::Tune(uint32_t rows) {
 }
 
 // All of q, k and v. Where they are several matrices, MultiplyQkv takes each.
-Product Forward::QkvOf(const DeviceLayer& layer, uint32_t rows) const {
+Product StepRunner::QkvOf(const DeviceLayer& layer, uint32_t rows) const {
   return {.w = layer.qkv[0].data,
           .kind = layer.qkv[0].kind,
           .scales = layer.qkv[0].scales,
@@ -295,7 +294,7 @@ Product Forward::QkvOf(const DeviceLayer& layer, uint32_t rows) const {
           .y_stride = shape_.qkv_size};
 }
 
-Product Forward::OOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
+Product StepRunner::OOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
   return {.w = layer.o.data,
           .kind = layer.o.kind,
           .scales = layer.o.scales,
@@ -309,7 +308,7 @@ Product Forward::OOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
           .output = add ? ProductOutput::kAdd : ProductOutput::kFloat};
 }
 
-Product Forward::GateUpOf(const DeviceLayer& layer, uint32_t rows) const {
+Product StepRunner::GateUpOf(const DeviceLayer& layer, uint32_t rows) const {
   return {.w = layer.gate_up.data,
           .kind = layer.gate_up.kind,
           .scales = layer.gate_up.scales,
@@ -324,7 +323,7 @@ Product Forward::GateUpOf(const DeviceLayer& layer, uint32_t rows) const {
           .gate = GateOf(config_.activation)};
 }
 
-Product Forward::DownOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
+Product StepRunner::DownOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
   return {.w = layer.down.data,
           .kind = layer.down.kind,
           .scales = layer.down.scales,
@@ -338,7 +337,7 @@ Product Forward::DownOf(const DeviceLayer& layer, uint32_t rows, bool add) const
           .output = add ? ProductOutput::kAdd : ProductOutput::kFloat};
 }
 
-Product Forward::LogitsOf(uint32_t rows) const {
+Product StepRunner::LogitsOf(uint32_t rows) const {
   return {.w = weights_.output.data,
           .kind = weights_.output.kind,
           .scales = weights_.output.scales,
@@ -351,7 +350,7 @@ Product Forward::LogitsOf(uint32_t rows) const {
           .y_stride = logit_stride_};
 }
 
-void Forward::RunLayers(const Rows& of, const uint32_t* chosen) {
+void StepRunner::RunLayers(const Rows& of, const uint32_t* chosen) {
   const uint32_t rows = of.count;
   const uint32_t hidden = config_.hidden_size;
   RunEmbedding({.step = step_,
@@ -413,7 +412,7 @@ void Forward::RunLayers(const Rows& of, const uint32_t* chosen) {
   }
 }
 
-void Forward::Attend(uint32_t index, const Rows& of) {
+void StepRunner::Attend(uint32_t index, const Rows& of) {
   const uint32_t rows = of.count;
   const DeviceLayer& layer = weights_.layers[index];
   const bool sliding = config_.IsSliding(index);
@@ -468,16 +467,16 @@ void Forward::Attend(uint32_t index, const Rows& of) {
   RunMergeParts(attention, rows, stream_);
 }
 
-LowRankTarget Forward::TargetOf(AdapterTarget target, uint32_t first_column,
-                                LowRankTarget::Order order) const {
+LowRankTarget StepRunner::TargetOf(AdapterTarget target, uint32_t first_column,
+                                   LowRankTarget::Order order) const {
   return {.slot = AdapterSlot(target),
           .out = AdapterShapeOf(config_).Of(target).out,
           .first_column = first_column,
           .order = order};
 }
 
-LowRankProduct Forward::AdaptedOf(const Product& product, uint32_t layer,
-                                  std::initializer_list<LowRankTarget> targets) const {
+LowRankProduct StepRunner::AdaptedOf(const Product& product, uint32_t layer,
+                                     std::initializer_list<LowRankTarget> targets) const {
   LowRankProduct adapted{.step = step_,
                          .x = product.x,
                          .y = product.y,
@@ -493,8 +492,8 @@ LowRankProduct Forward::AdaptedOf(const Product& product, uint32_t layer,
   return adapted;
 }
 
-void Forward::AdaptExperts(const Product& product, uint32_t layer, bool x_is_sorted,
-                           std::initializer_list<LowRankTarget> targets) const {
+void StepRunner::AdaptExperts(const Product& product, uint32_t layer, bool x_is_sorted,
+                              std::initializer_list<LowRankTarget> targets) const {
   LowRankProduct adapted = AdaptedOf(product, layer, targets);
   adapted.kind = LowRankRows::kPairs;
   adapted.routed = routed_;
@@ -504,7 +503,7 @@ void Forward::AdaptExperts(const Product& product, uint32_t layer, bool x_is_sor
   RunLowRank(adapted, stream_);
 }
 
-void Forward::FeedForward(uint32_t index, const Rows& rows) {
+void StepRunner::FeedForward(uint32_t index, const Rows& rows) {
   using Order = LowRankTarget::Order;
   const DeviceLayer& layer = weights_.layers[index];
   Product gate_up = GateUpOf(layer, rows.count);
@@ -531,7 +530,7 @@ void Forward::FeedForward(uint32_t index, const Rows& rows) {
   if (rows.adapters) Adapt(down, index, {TargetOf(AdapterTarget::kDown, 0, Order::kPlain)});
 }
 
-void Forward::RunExperts(uint32_t index, const Rows& of) {
+void StepRunner::RunExperts(uint32_t index, const Rows& of) {
   using Order = LowRankTarget::Order;
   const DeviceLayer& layer = weights_.layers[index];
   const uint32_t rows = of.count;
@@ -611,7 +610,7 @@ void Forward::RunExperts(uint32_t index, const Rows& of) {
                     stream_);
 }
 
-void Forward::RunLogits(uint32_t first_read, uint32_t count, bool adapters) {
+void StepRunner::RunLogits(uint32_t first_read, uint32_t count, bool adapters) {
   const Product logits = LogitsOf(count);
   RunResidual({.x = x_,
                .norm = weights_.output_norm,
