@@ -77,8 +77,8 @@ class BrleBuilder {
 };
 
 // Returns the same mask in its shortest form, clipped to `limit`: no run but the first is empty, so
-// there are at most limit + 1 runs. What is done for each run of a guest's mask, again and again,
-// is done for this form. A mask that is not empty stays so, even if it allows nothing.
+// there are at most limit + 1 runs. Code that visits the runs of a guest's mask many times uses
+// this form. A mask that is not empty stays so, even if it allows nothing.
 inline Brle BrleShortest(BrleView runs, uint32_t limit) {
   BrleBuilder shortest;
   ForEachTrueRun(runs, limit, [&](uint32_t begin, uint32_t end) { shortest.AddTrue(begin, end); });

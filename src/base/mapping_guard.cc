@@ -40,7 +40,7 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
     const uintptr_t begin = slots[i].begin.load(std::memory_order_acquire);
     const uintptr_t end = slots[i].end.load(std::memory_order_acquire);
     if (begin == 0 || address < begin || address >= end) continue;
-    // Everything behind the page is lost as well, because the file ends before it.
+    // Everything after the page is lost as well, because the file ends before it.
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     const uintptr_t first = address / page * page;
     void* const zeros = mmap(reinterpret_cast<void*>(first), end - first, PROT_READ,

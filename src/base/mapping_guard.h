@@ -1,5 +1,5 @@
 // MappingGuard: keeps the process alive when a file that it has mapped is truncated by another
-// process. Reading behind the new end of such a file raises SIGBUS, which would end the process.
+// process. Reading beyond the new end of such a file raises SIGBUS, which would end the process.
 // While a guard exists, the lost part of the mapping reads as zeros instead, and `lost` says so. A
 // reader checks `lost` after reading, and reports the file as damaged.
 //

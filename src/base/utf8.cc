@@ -1,7 +1,7 @@
 #include "base/utf8.h"
 
-#include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 namespace pie {
 namespace {
@@ -39,15 +39,36 @@ Step Next(std::string_view s) {
 
 }  // namespace
 
-size_t AppendWholeCharacters(std::string_view bytes, std::string& text) {
+size_t ValidUtf8Bytes(std::string_view bytes) {
+  constexpr uint64_t kNotAscii = 0x8080808080808080;
   size_t at = 0;
   while (at < bytes.size()) {
+    if (uint64_t word = 0; bytes.size() - at >= sizeof(word)) {
+      std::memcpy(&word, bytes.data() + at, sizeof(word));
+      if ((word & kNotAscii) == 0) {
+        at += sizeof(word);
+        continue;
+      }
+    }
     const Step step = Next(bytes.substr(at));
-    if (step.cut) break;
-    text += step.valid ? bytes.substr(at, step.bytes) : kReplacement;
+    if (!step.valid) break;
     at += step.bytes;
   }
   return at;
+}
+
+size_t AppendWholeCharacters(std::string_view bytes, std::string& text) {
+  size_t at = 0;
+  while (true) {
+    const size_t valid = ValidUtf8Bytes(bytes.substr(at));
+    text += bytes.substr(at, valid);
+    at += valid;
+    if (at == bytes.size()) return at;
+    const Step malformed = Next(bytes.substr(at));
+    if (malformed.cut) return at;
+    text += kReplacement;
+    at += malformed.bytes;
+  }
 }
 
 std::string ToValidUtf8(std::string_view bytes) {

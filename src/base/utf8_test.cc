@@ -34,5 +34,18 @@ TEST(Utf8, ReplacesMalformedBytes) {
   EXPECT_EQ(ToValidUtf8(""), "");
 }
 
+TEST(Utf8, CountsWellFormedBytes) {
+  const std::string long_text = "sixteen ASCII bytes, then é and €, and twenty more of ASCII";
+  EXPECT_EQ(ValidUtf8Bytes(""), 0u);
+  EXPECT_EQ(ValidUtf8Bytes(long_text), long_text.size());
+  for (size_t at = 0; at < long_text.size(); ++at) {
+    if ((long_text[at] & 0x80) != 0) continue;
+    std::string bad = long_text;
+    bad[at] = '\xFF';
+    EXPECT_EQ(ValidUtf8Bytes(bad), at);
+    EXPECT_EQ(ToValidUtf8(bad), long_text.substr(0, at) + kBad + long_text.substr(at + 1));
+  }
+}
+
 }  // namespace
 }  // namespace pie

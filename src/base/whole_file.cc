@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 
 namespace pie {
 namespace {
@@ -45,6 +48,22 @@ Status WriteWhole(const std::string& path, std::string_view bytes, mode_t mode) 
   }
   const size_t slash = path.rfind('/');
   return SyncFolder(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+}
+
+Result<std::string> ReadWhole(const std::string& path, uint64_t most) {
+  std::error_code error;
+  const uint64_t size = std::filesystem::file_size(path, error);
+  if (error) return Fail(Code::kNotFound, "cannot read {}: {}", path, error.message());
+  if (size > most) {
+    return Fail(Code::kExhausted, "{} has {} bytes; at most {} are allowed", path, size, most);
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Fail(Code::kNotFound, "cannot open {}", path);
+  std::string bytes(size, '\0');
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
+    return Fail(Code::kInternal, "cannot read {}", path);
+  }
+  return bytes;
 }
 
 Status SyncFolder(const std::string& folder) {

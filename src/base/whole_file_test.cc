@@ -31,6 +31,23 @@ class WholeFile : public testing::Test {
   const std::string path_ = folder_ + "/file";
 };
 
+TEST_F(WholeFile, IsReadUpToALimit) {
+  const std::string path = folder_ + "/file";
+  ASSERT_TRUE(WriteWhole(path, std::string_view("a\0b\n", 4)));
+  const auto read = ReadWhole(path, 4);
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(*read, std::string_view("a\0b\n", 4));
+  const auto long_file = ReadWhole(path, 3);
+  ASSERT_FALSE(long_file);
+  EXPECT_EQ(long_file.error().code, Code::kExhausted);
+  EXPECT_EQ(long_file.error().text, path + " has 4 bytes; at most 3 are allowed");
+  const auto missing = ReadWhole(path + "-missing", 4);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Code::kNotFound);
+  const auto folder = ReadWhole(folder_, 1 << 20);
+  ASSERT_FALSE(folder);
+}
+
 TEST_F(WholeFile, ReplacesTheOldFile) {
   ASSERT_TRUE(WriteWhole(path_, "a longer first text"));
   ASSERT_TRUE(WriteWhole(path_, std::string_view("short\0one", 9)));

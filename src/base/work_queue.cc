@@ -61,13 +61,13 @@ size_t WorkQueue::size() {
   return waiting_;
 }
 
-// A user may have as many threads as stay free for others.
+// A user may hold at most as many threads as are free, so that some stay free for other users.
 bool WorkQueue::MayRun(const Line& line) const {
   return line.running + 1 <= thread_count_ - running_;
 }
 
 std::list<WorkQueue::Lines::iterator>::iterator WorkQueue::Next() {
-  // Few lines are passed over: only those of users who have jobs running.
+  // This loop skips only the lines of users who have jobs running, which are few.
   auto next = turns_.begin();
   while (next != turns_.end() && !MayRun((*next)->second)) ++next;
   return next;

@@ -2,8 +2,8 @@
 // disk, a lock or a compiler. Any thread may push.
 //
 // The queue is bounded and fair to users: their jobs take turns, each user's in the order in which
-// they were pushed. A user may not fill the queue nor occupy all threads: of what is free, some is
-// left for the next user. A job that throws is logged and does not end the thread.
+// they were pushed. A user may not fill the queue nor occupy all threads: some of the free places
+// are left for the next user. A job that throws is logged and does not end the thread.
 #pragma once
 
 #include <condition_variable>

@@ -69,7 +69,7 @@ TEST(WorkQueue, OneUserLeavesThreadsAndRoomForOthers) {
   }
   EXPECT_EQ(running, 2);
   open.set_value();
-  while (running < pushed) std::this_thread::yield();  // the rest of hers has its turn
+  while (running < pushed) std::this_thread::yield();  // her other jobs take their turns
 }
 
 TEST(WorkQueue, UsersTakeTurns) {

@@ -17,7 +17,7 @@ namespace pie {
 
 class History {
  public:
-  // Takes a reference of its own on `tail`, the last full page. `open` holds the rows behind it.
+  // Takes a reference of its own on `tail`, the last full page. `open` holds the rows after it.
   History(PrefixIndex& index, Block* tail, Rows open);
   History(const History& other) : History(*other.index_, other.tail_, other.open_) {}
   History(History&& other) noexcept
@@ -33,7 +33,8 @@ class History {
   Rows From(uint32_t first) const;
   // The tokens of these rows. Does not touch their masks, which may be large. O(tokens returned).
   std::vector<uint32_t> TokensFrom(uint32_t first) const;
-  // Are the first `count` rows a text: no row has a mask, and each has the position of its place?
+  // Whether the first `count` rows are a plain text: no row has a mask, and each row's position is
+  // its place.
   bool IsText(uint32_t count) const;
 
  private:

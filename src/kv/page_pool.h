@@ -19,7 +19,7 @@
 
 namespace pie {
 
-// A cache holds pages that it can do without.
+// A cache of pages that can be dropped.
 class PageCache {
  public:
   virtual ~PageCache() = default;
@@ -47,8 +47,8 @@ class PagePool {
 
   // Checks that every page is either free or referenced, and not both.
   Status CheckIntegrity() const;
-  // Also checks that every page has as many references as page tables hold it. `holders` is all
-  // page tables, concatenated.
+  // Also checks that the references of each page equal the number of page tables that hold it.
+  // `holders` is all page tables, concatenated.
   Status CheckIntegrity(std::span<const PageId> holders) const;
 
  private:

@@ -13,7 +13,7 @@ constexpr double kTokensThatDouble = 4096;
 // A page that costs twice as much counts as if it had been needed later, by this share of all
 // pages.
 constexpr double kShareOfMemory = 0.25;
-// How many pages behind one parent that begin with the same row are remembered.
+// Limit on the pages after one parent that begin with the same row and are remembered.
 constexpr size_t kBeginnings = 8;
 // Pages with larger masks are not kept for later: their owner does not pay for them any longer.
 constexpr size_t kMostCachedMaskBytes = 4'096;
@@ -259,7 +259,7 @@ Status PrefixIndex::CheckIntegrity(std::span<Block* const> pinned,
   std::unordered_map<const Block*, uint32_t> pins, with_page, below;
   for (Block* block : pinned) {
     if (!blocks_.contains(block)) {
-      return Fail(Code::kInternal, "a sequence holds a block that is not there");
+      return Fail(Code::kInternal, "a sequence holds a block that is not in the index");
     }
     while (block != nullptr && pins[block]++ == 0) block = block->parent;
   }
@@ -286,7 +286,7 @@ Status PrefixIndex::CheckIntegrity(std::span<Block* const> pinned,
       return wrong("places among the leaves", 0, IsLeaf(*block) ? 1 : 0);
     }
     if (block->page && !IsRoot(*block->parent) && !block->parent->page) {
-      return Fail(Code::kInternal, "page {} is there without the page before it",
+      return Fail(Code::kInternal, "page {} is in memory without the page before it",
                   block->page->value);
     }
     if (block->indexed && index_.at(block->digest) != block) {
@@ -296,7 +296,7 @@ Status PrefixIndex::CheckIntegrity(std::span<Block* const> pinned,
   for (const auto& [digest, alike] : beginnings_) {
     for (Block* const block : alike) {
       if (!blocks_.contains(block) || !block->indexed) {
-        return Fail(Code::kInternal, "a page is known by its beginning, and not there");
+        return Fail(Code::kInternal, "the index of beginnings names a page that is not in memory");
       }
     }
   }

@@ -2,13 +2,13 @@
 // however they came about, so their KV is in memory once.
 //
 // A Block is a full page with the rows that it was computed from, below the block before it. Its
-// digest is chained: over the parent's, the tokens, positions, masks and adapters; the first one
-// over the salt, which keeps users apart. A block that is found by its digest is compared row by
-// row before it is used, so that a collision costs a miss and no more.
+// digest covers the parent's digest, the tokens, positions, masks and adapters. The digest of the
+// first block covers the salt, which keeps users apart. A block that is found by its digest is
+// compared row by row before it is used, so a collision costs only a cache miss.
 //
 // Where no whole page matches, the beginning of one may. The index knows the youngest few of the
-// pages behind one parent that begin with the same row. A sequence that continues differently
-// copies such a page and computes only the rows behind the equal ones.
+// pages after one parent that begin with the same row. A sequence that continues differently
+// copies such a page and computes only the rows after the equal ones.
 //
 // Blocks have two counts. References keep the rows: they are held by sequences and histories that
 // end there, and by blocks below. Pins keep the page as well: they are held by sequences that need
@@ -67,7 +67,7 @@ struct Block {
 
 struct PrefixOptions {
   bool share = true;  // find and keep pages; otherwise only forks share them
-  uint64_t seed = 0;  // of the digests; a secret, so that nobody can construct collisions
+  uint64_t seed = 0;  // of the digests; a secret, so that guests cannot construct collisions
 };
 
 struct PrefixStats {
@@ -97,9 +97,9 @@ class PrefixIndex final : public PageCache {
   void Ref(Block* block) { ++block->refs; }
   void Unref(Block* block);
 
-  // A number that equal pages share: the page of `rows` behind `parent`. 0: pages are not shared.
+  // A number that equal pages share: the page of `rows` after `parent`. 0: pages are not shared.
   uint64_t NumberOf(const Block& parent, const RowsView& rows) const;
-  // Finds the block behind `parent` that holds a page's worth of `rows`, if its page is in memory.
+  // Finds the block after `parent` that holds a page's worth of `rows`, if its page is in memory.
   // Moves the caller's hold from `parent` to the block. Returns null and changes nothing if there
   // is none.
   Block* Descend(Block* parent, const RowsView& rows);
@@ -108,7 +108,7 @@ class PrefixIndex final : public PageCache {
   Block* Extend(Block* parent, Rows rows, PageId page);
   // Moves the caller's hold to the parent.
   Block* Ascend(Block* block);
-  // Finds the block behind `parent` whose page is in memory and shares the longest beginning with
+  // Finds the block after `parent` whose page is in memory and shares the longest beginning with
   // `rows`, and counts the shared rows. The block is held for the caller. Returns null if there is
   // none. O(page).
   std::pair<Block*, uint32_t> Borrow(const Block& parent, const RowsView& rows);

@@ -17,7 +17,7 @@ Brle Clipped(const Brle& mask, uint32_t slot) {
   return std::move(clipped).Take();
 }
 
-// Does one adapter, or none, hold for all rows?
+// Whether all rows have the same adapter, or none.
 bool IsUniform(std::span<const RowAdapter> adapters) {
   return adapters.size() <= 1;
 }

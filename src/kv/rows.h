@@ -23,9 +23,9 @@ struct RowAdapter {
 // Rows that live elsewhere.
 struct RowsView {
   std::span<const uint32_t> tokens;
-  std::span<const uint32_t> positions;  // one a token
-  std::span<const Brle> masks;          // empty = all causal; else one a token
-  // empty = none; one = that of all rows; else one a token
+  std::span<const uint32_t> positions;  // one per token
+  std::span<const Brle> masks;          // empty = all causal; else one per token
+  // empty = none; one = that of all rows; else one per token
   std::span<const RowAdapter> adapters = {};
 
   uint32_t size() const { return static_cast<uint32_t>(tokens.size()); }

@@ -188,7 +188,7 @@ void Sequence::Truncate(uint32_t count) {
     open_.Truncate(keep - tail_->pages * page_tokens());
     return;
   }
-  // Of the table, only the pages behind the tail were ours to release.
+  // Of the table, only the pages after the tail were ours to release.
   first_page_ = std::min(first_page_, full);
   table_.resize(first_page_ == full ? 0 : std::min<size_t>(table_.size(), full - first_page_));
   while (tail_->pages > full + 1) tail_ = index_->Ascend(tail_);

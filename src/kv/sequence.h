@@ -1,9 +1,9 @@
 // Sequence: the page table of one token sequence, and the rows it was fed.
 //
-// Its full pages are a chain of blocks that all sequences with the same beginning share. Behind
-// them come pages of its own, the last of which may be partial. A fork shares everything and costs
-// the same at any length. A shared partial page is copied before a sequence writes to it. The
-// destructor gives the pages back.
+// Its full pages are a chain of blocks that all sequences with the same beginning share. Its own
+// pages follow them; the last one may be partial. A fork shares everything and costs the same at
+// any length. A shared partial page is copied before a sequence writes to it. The destructor gives
+// the pages back.
 //
 // The rows of a batch are appended when it is built, and published when it has run: only then may
 // others find them. Owner: the step thread. The index outlives it.
@@ -45,8 +45,9 @@ class Sequence {
   bool Reserve(uint32_t more, std::optional<PageCopy>& copy);
   // Appends rows that the device writes with the next batch. Room for them was reserved.
   void Append(const RowsView& rows);
-  // Call when all appended rows but the last `unwritten` ones are written. Other sequences can find
-  // the full pages from now on. A full page that is in memory already replaces ours.
+  // Call when the device has written all appended rows except the last `unwritten` ones. Other
+  // sequences can find the full pages from then on. If an equal full page is in memory already, it
+  // replaces ours.
   void Publish(uint32_t unwritten = 0);
   // Sets the token of a row that was appended before its token was known. The row is not published
   // yet.
@@ -55,7 +56,7 @@ class Sequence {
   // only, and only if the sequence ends with a full page. Returns how many rows need not be
   // computed.
   uint32_t Adopt(const RowsView& rows);
-  // Does the same behind the last whole page, with a cached page whose beginning matches `rows`.
+  // Does the same after the last whole page, with a cached page whose beginning matches `rows`.
   // That page is shared, so Reserve copies it, which takes one page more.
   uint32_t AdoptBeginning(const RowsView& rows);
 
@@ -87,7 +88,7 @@ class Sequence {
 
   PrefixIndex* index_;
   Block* tail_;  // the last full page; held
-  Rows open_;    // the rows behind it
+  Rows open_;    // the rows after it
   // The block whose page is our partial page, because we were truncated into it; held.
   Block* borrowed_ = nullptr;
   // Pages [first_page_, …). After a fork those of the tail are left out until they are needed.

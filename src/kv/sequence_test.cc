@@ -13,7 +13,7 @@
 namespace pie {
 namespace {
 
-// Rows that no other call gives: nothing is shared by chance.
+// Rows that no other call returns, so that no page is shared by chance.
 Rows FreshRows(uint32_t count) {
   static uint32_t next = 0;
   Rows rows;
@@ -158,9 +158,9 @@ TEST(Sequence, GivesItsPagesBackWhenItDies) {
   EXPECT_TRUE(pool.CheckIntegrity());
 }
 
-// Sequences with real contents, driven at random: whatever is forked, truncated, overwritten, found
-// again and evicted, every sequence reads back what was written to it, and the books are right.
-// Few different tokens, so that equal beginnings are common.
+// Sequences with real contents, driven at random: after any forks, truncations, writes, cache hits
+// and evictions, every sequence reads back what was written to it, and the counts are right. Few
+// different tokens, so that equal beginnings are common.
 class RandomHistories {
  public:
   RandomHistories(uint32_t page_tokens, bool share)

@@ -193,7 +193,7 @@ T At(std::span<const std::byte> bytes, size_t offset) {
 }
 
 std::unexpected<Error> Damaged(std::string_view what) {
-  return Fail(Code::kInternal, "the snapshot is damaged: {}; delete it and save it anew", what);
+  return Fail(Code::kInternal, "the snapshot is damaged: {}; delete it and save it again", what);
 }
 
 }  // namespace
@@ -234,7 +234,7 @@ Result<std::shared_ptr<SnapshotFile>> SnapshotFile::Open(const std::string& path
   }
   if (map == MAP_FAILED) {
     close(fd);
-    return Damaged("it is empty, or no file");
+    return Damaged("the file is empty, or not a regular file");
   }
   auto file = std::shared_ptr<SnapshotFile>(new SnapshotFile(
       fd, {static_cast<const std::byte*>(map), static_cast<size_t>(stat.st_size)}));
@@ -256,18 +256,18 @@ SnapshotFile::~SnapshotFile() {
 
 Status SnapshotFile::Parse() {
   constexpr size_t kFixed = 2 * sizeof(uint64_t);
-  if (map_.size() < kFixed + kSumBytes) return Damaged("it is too short");
+  if (map_.size() < kFixed + kSumBytes) return Damaged("the file is too short");
   const auto magic = At<uint64_t>(map_, 0);
   if (magic != kMagic && magic != kMagicAdapters) {
-    return Fail(Code::kInvalid, "this is no snapshot, or one of another version of pie");
+    return Fail(Code::kInvalid, "this is not a snapshot, or one of another version of pie");
   }
   const auto meta_bytes = At<uint64_t>(map_, sizeof(uint64_t));
   if (meta_bytes > kMaxHeadBytes || meta_bytes > map_.size() - kFixed - kSumBytes) {
-    return Damaged("it is cut off");
+    return Damaged("the file is truncated");
   }
   const size_t head = kFixed + meta_bytes;
   if (At<uint64_t>(map_, head) != Checksum(magic, map_.first(head))) {
-    return Damaged("its head has changed");
+    return Damaged("the checksum of its head is wrong");
   }
   Unpacker unpacker(map_.subspan(kFixed, meta_bytes));
   for (std::string* text :
@@ -293,14 +293,14 @@ Status SnapshotFile::Parse() {
       tokens != rows_.tokens.size() || rows_.positions.size() != tokens ||
       (masks != 0 && masks != tokens) ||
       info_.working_tokens > uint64_t{info_.working_pages} * info_.page_tokens) {
-    return Damaged("its numbers do not fit");
+    return Damaged("its counts contradict each other");
   }
   pages_ = PagesOf(tokens, info_.page_tokens);
   first_page_ = head + kSumBytes;
   uint64_t body = 0;
   if (__builtin_add_overflow(info_.page_bytes, kSumBytes, &body) ||
       __builtin_mul_overflow(body, pages_, &body) || body != map_.size() - first_page_) {
-    return Damaged("it is longer or shorter than it was");
+    return Damaged("the file has the wrong length");
   }
   return {};
 }

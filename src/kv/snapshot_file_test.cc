@@ -41,7 +41,7 @@ class SnapshotFileTest : public ::testing::Test {
     PIE_RETURN_IF_ERROR(writer->Sync());
     return writer->Commit(name);
   }
-  // Reads all of it; the error that comes first.
+  // Reads the whole file. Returns the first error.
   Status Verify(const std::string& path, bool* same = nullptr) {
     auto file = SnapshotFile::Open(path);
     if (!file) return std::unexpected(file.error());
@@ -113,7 +113,7 @@ TEST_F(SnapshotFileTest, AdaptersThatDoNotFitAreDamage) {
   }
 }
 
-// Files of earlier versions must be readable: these are sums that those made.
+// Files of earlier versions must stay readable. These checksums were made by them.
 TEST(SnapshotFile, ChecksumsStayTheSame) {
   std::vector<std::byte> bytes;
   for (const auto& [size, sum] : {std::pair(0U, 0x5bfcad08fe0fa955ULL),
@@ -153,13 +153,13 @@ TEST_F(SnapshotFileTest, EveryByteCounts) {
       spoilt[i] = static_cast<char>(spoilt[i] ^ flip);
       Put(path, spoilt);
       const Status status = Verify(path);
-      ASSERT_FALSE(status) << "byte " << i << " of " << bytes.size() << " does not count";
+      ASSERT_FALSE(status) << "byte " << i << " of " << bytes.size() << " can be changed unnoticed";
       ASSERT_FALSE(status.error().text.empty());
     }
   }
   for (size_t length = 0; length < bytes.size(); ++length) {
     Put(path, bytes.substr(0, length));
-    ASSERT_FALSE(Verify(path)) << length << " bytes are not all of it";
+    ASSERT_FALSE(Verify(path)) << length << " bytes are accepted as a whole file";
   }
   Put(path, bytes + "x");
   EXPECT_FALSE(Verify(path));

@@ -60,7 +60,7 @@ class CheckedTensors {
 
   // Reports that a part of a tensor has been read, and releases its memory.
   void Done(std::span<const std::byte> data);
-  // Reports that loading is complete, whatever was not read.
+  // Reports that loading is complete, even if some tensors were not read.
   void Finish();
 
   std::unexpected<Error> BadTensor(const Tensor& tensor, const Error& error) const;

@@ -55,8 +55,9 @@ Status ReadBlockSize(const json* sizes, Fp8Config& fp8) {
   return {};
 }
 
-// Several tools publish fp8 weights. They differ in how they describe them here; the tensors are
-// alike (checked_tensors.h). How they round activations does not matter: ours stay in 16 bits.
+// Several tools publish fp8 weights. Their configurations differ, but their tensors have the same
+// form (checked_tensors.h). Their rounding of activations does not matter, because ours stay in 16
+// bits.
 Status ReadQuantization(const Fields& fields, ModelConfig& config) {
   const json* quantized = fields.Object("quantization_config");
   if (quantized == nullptr) return {};
@@ -91,7 +92,7 @@ Status ReadQuantization(const Fields& fields, ModelConfig& config) {
   return {};
 }
 
-// Refuses settings that the engine would ignore, and so compute wrong results.
+// Refuses settings that the engine does not support. Ignoring them would give wrong results.
 Status CheckSupported(const Fields& fields, const ModelConfig& config) {
   const bool gelu = config.activation == Activation::kGeluTanh;
   const std::string activation = fields.Text("hidden_activation", fields.Text("hidden_act"));

@@ -176,6 +176,11 @@ TEST(ConfigJsonTest, Phi3Olmo2GptOss) {
   EXPECT_EQ(phi3->rope.dims, 96U);
   EXPECT_EQ(phi3->rope.scaling, Scaling::kLongRope);
   EXPECT_EQ(phi3->rope.long_factors.back(), 2.5F);
+  RopeConfig rope = phi3->rope;
+  ChooseFactors(rope.original_context, rope);
+  EXPECT_EQ(rope.factors, phi3->rope.factors);
+  ChooseFactors(uint64_t{rope.original_context} + 1, rope);
+  EXPECT_EQ(rope.factors, phi3->rope.long_factors);
   EXPECT_NEAR(phi3->rope.attention_factor, 1.190238, 1e-6);
   EXPECT_EQ(phi3->sliding_window, 0U);
 

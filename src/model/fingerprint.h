@@ -1,4 +1,4 @@
-// The fingerprint of a model's weights: files on disk that fit one model only carry it.
+// The fingerprint of a model's weights. Files that fit only one model store it.
 #pragma once
 
 #include <string>

@@ -41,7 +41,7 @@ inline constexpr Fp8Form kFp8Forms[] = {
 
 class Fp8Model {
  public:
-  // Converts the matrices of the layers of `from`. What they are worth is in plain().
+  // Converts the matrices of the layers of `from`. plain() has their values.
   Fp8Model(const std::filesystem::path& from, const Fp8Form& form) : form_(form) {
     namespace fs = std::filesystem;
     folder_ = fs::path(testing::TempDir()) / ("fp8_model" + std::to_string(getpid()));
@@ -91,8 +91,8 @@ class Fp8Model {
   };
   using Tensors = std::vector<Written>;
 
-  // What the largest number of a block becomes. With 448, the scales of the golden models would be
-  // powers of two, and every product with them exact.
+  // The value to which the largest number of a block is scaled. With 448, the scales of the golden
+  // models would be powers of two, and every product with them exact.
   static constexpr float kLargest = 300;
 
   static bool IsMatrix(const Tensor& tensor) {

@@ -153,7 +153,7 @@ TEST(GgufTest, ReadsAVocabularyWithoutTensors) {
   GgufTestWriter writer;
   writer.Add("general.architecture", "llama");
   std::string bytes = writer.Bytes();
-  bytes.resize(bytes.size() - 1);  // the padding before the data, of which there are none
+  bytes.resize(bytes.size() - 1);  // the padding before the data, which are empty
   EXPECT_TRUE(ParseGguf(bytes));
 }
 

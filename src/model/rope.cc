@@ -76,6 +76,12 @@ double LongRopeAttentionFactor(double factor, uint32_t original_context) {
   return std::sqrt(1 + std::log(factor) / std::log(original_context));
 }
 
+void ChooseFactors(uint64_t longest, RopeConfig& rope) {
+  if (!rope.long_factors.empty() && longest > rope.original_context) {
+    rope.factors = rope.long_factors;
+  }
+}
+
 Status ValidateRope(const RopeConfig& rope) {
   using Scaling = RopeConfig::Scaling;
   for (const double theta : {rope.theta, rope.sliding_theta == 0 ? 2 : rope.sliding_theta}) {

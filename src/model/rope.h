@@ -43,6 +43,11 @@ std::vector<float> YarnFactors(const RopeConfig& rope, double factor, double bet
 double YarnAttentionFactor(double factor, double multiplier = 1);
 double LongRopeAttentionFactor(double factor, uint32_t original_context);
 
+// Replaces `factors` by `long_factors` where the model has them and sequences of up to `longest`
+// tokens may exceed original_context. A backend calls it once for all sequences, because keys stay
+// in pages that later and longer sequences share.
+void ChooseFactors(uint64_t longest, RopeConfig& rope);
+
 // Checks everything but dims, which CheckSizes (config_family.h) has checked before.
 Status ValidateRope(const RopeConfig& rope);
 

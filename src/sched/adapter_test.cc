@@ -39,7 +39,8 @@ class AdapterTest : public testing::SchedulerFixture {
     for (uint32_t i = 0; i < length; ++i) text[i] = 'a' + i * i % 23;
     return text;
   }
-  // Feeds one sequence with different adapters, one after another; what each pass chose.
+  // Feeds one sequence with different adapters, one after another. Returns the token that each pass
+  // chose.
   Tokens RunMixed(const Loaded& first, const Loaded& second) {
     Mirror mirror = Create();
     Tokens chosen;
@@ -79,8 +80,8 @@ TEST_P(AdapterTest, PagesAreSharedOnlyUnderTheSameVersionAndNoise) {
   };
   for (const auto& change : std::initializer_list<std::function<Forward(Forward)>>{
            plain, under_first, under_second, with_noise, other_noise}) {
-    EXPECT_EQ(cost(change), 41U);  // no other adapter's pages
-    EXPECT_EQ(cost(change), 1U);   // its own
+    EXPECT_EQ(cost(change), 41U);  // finds no pages of other adapters
+    EXPECT_EQ(cost(change), 1U);   // finds its own pages
   }
 }
 
@@ -110,7 +111,7 @@ TEST_P(AdapterTest, AdaptersOfASuspendedSequenceStayInMemory) {
     const Loaded first = Load(1, 1);
     kept = first.weights;
     Run(Under(mirror.Append(Text(10)), first)).Token();
-    for (uint64_t version = 2; version < 30; ++version) {  // all taken back again
+    for (uint64_t version = 2; version < 30; ++version) {  // every row is truncated again
       const Loaded other = Load(version, 2);
       unused = other.weights;
       Run(Under(mirror.Append(Text(3)), other)).Token();

@@ -12,8 +12,8 @@ namespace {
 // The pages of one sequence.
 struct Held {
   const Lane* lane = nullptr;
-  const Block* tail = nullptr;  // the last of its full pages, which others may have too
-  uint64_t own_parts = 0;       // of the pages behind them
+  const Block* tail = nullptr;  // its last full page, which other sequences may share
+  uint64_t own_parts = 0;       // of the pages after the full ones
 };
 
 Held HeldBy(const Lane& lane, const PagePool& pool) {

@@ -23,7 +23,7 @@ bool Boarding::NextIsFull() const {
 void Boarding::Assemble() {
   AdoptCached();
   may_go_ahead_ = ServeOverdue();
-  // Looking at all lanes that wait is in vain while the batch has no room for one more.
+  // While the batch has no room for another lane, there is no need to look at the waiting lanes.
   if (!may_go_ahead_ || NextIsFull()) return;
   // Every iteration but the last takes the pages of at least one lane.
   while (!states_.ready().empty()) {
@@ -73,7 +73,7 @@ PlanRequest Boarding::RequestOf(const Lane& lane) const {
   // A pass with masks finds no pages by their content, and its masks may be long to hash.
   if (!pass.forward.attention.empty()) return request;
   request.next_page = lane.kv.NextPage(pass.forward.rows(pass.rows_done, pass.rows_left()));
-  // As AdoptCached would take it.
+  // AdoptCached takes pages under the same conditions.
   request.may_wait = request.next_page != 0 && lane.kv.tokens() % info_.page_tokens == 0 &&
                      MayFindWholePages(pass);
   return request;
@@ -171,6 +171,14 @@ void Boarding::AdoptCached() {
     }
     if (pass.rows_left() == 0) adopted_.push_back(lane);
   }
+  // All of them leave the list at once, in which they have the same order: one by one, thousands of
+  // lanes would cost time in proportion to the square of their number.
+  auto next = adopted_.begin();
+  std::erase_if(ready, [&](const Lane* lane) {
+    if (next == adopted_.end() || *next != lane) return false;
+    ++next;
+    return true;
+  });
   // This changes the list, but ends no lane that has a pass. At most one pass of each lane ends in
   // a round, so a sequence that queues thousands of such passes does not delay the others.
   for (Lane* const lane : adopted_) lanes_.EndAdopted(*lane);
@@ -235,8 +243,9 @@ bool Boarding::CanBoardAhead(const Lane& lane) const {
          lane.kv.PagesNeeded(1) <= pool_.pages_free();
 }
 
-// A batch that starts before the last one has run leaves out the lanes that come back when it has.
-// It is worth it if there are none, or if the batch is full without them.
+// A batch that starts before the last one has run leaves out the lanes that need results of the
+// last one. Starting it early pays if there are no such lanes, or if the batch is full without
+// them.
 bool Boarding::BoardAhead() {
   if (!flights_.has_room() || !may_go_ahead_ || memory_.contended()) return false;
   if (!flights_.newest().ticket) return false;

@@ -80,7 +80,7 @@ class Boarding {
   std::vector<uint32_t> ordered_asked_;
   TurnsOfUsers turns_;
 
-  bool short_of_pages_ = false;  // did the last plan leave a lane out for want of pages?
+  bool short_of_pages_ = false;  // the last plan left out a lane that found too few pages
   bool may_go_ahead_ = false;    // false: a lane waits for pages until no batch is in flight
   int64_t reading_again_ns_ = 0;
 };

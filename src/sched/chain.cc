@@ -194,6 +194,17 @@ uint64_t SeedAhead(ScheduledPass& pass) {
   return chain.seed ? chain.seed(pass.chained + pass.ahead + 1) : pass.forward.seed;
 }
 
+std::optional<uint32_t> TokenForSlowRules(const ScheduledPass& pass, std::span<const Slot> slots) {
+  const Forward& forward = pass.forward;
+  // A pass with drafts was made while the rules were quick.
+  if (!forward.rules || !forward.rules->is_slow() || forward.drafts > 0) return std::nullopt;
+  const auto choices = ChoicesOf(forward, slots);
+  if (!choices || choices->empty()) return std::nullopt;  // FollowOn reports the error
+  const auto* const slot = std::get_if<TokenSlot>(&choices->front());
+  if (slot == nullptr || IsStop(*forward.chain, slot->token)) return std::nullopt;
+  return slot->token;
+}
+
 Result<bool> FollowOn(ScheduledPass& pass, std::vector<Slot>& slots, bool last) {
   Forward& forward = pass.forward;
   Chain& chain = *forward.chain;

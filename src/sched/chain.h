@@ -1,10 +1,11 @@
 // Chain: passes that follow one another without the caller. Each feeds the token that the one
 // before it chose, in the very next batch; no guest is woken between them.
 //
-// A pass may choose several tokens. Tokens that the rules force are fed behind the chosen one, and
+// A pass may choose several tokens. Tokens that the rules force are fed after the chosen one, and
 // are not sampled. Drafts are guesses of the tokens that come next: they are fed too, and every row
-// of them is sampled with the seed and the mask of its token. As long as the device chooses the
-// draft itself, the next row counts. So the tokens are the same with and without drafts.
+// of them is sampled with the seed and the mask of its token. While the device chooses the same
+// tokens as the drafts, the row of the next draft counts too. So the tokens are the same with and
+// without drafts.
 //
 // A chain ends with a stop token, at its limit, when its text is complete, with an error, or
 // because another operation was asked of its sequence: that operation follows the pass under way.
@@ -18,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backend/batch.h"
@@ -55,7 +57,7 @@ struct Chain {
   // Asks whether a pass may feed this number of tokens. An error ends the chain and leaves its
   // sequence whole. Null: yes.
   std::move_only_function<Status(uint32_t tokens)> admit;
-  // Limit on the tokens that are fed behind the first pass, and the error with which the chain
+  // Limit on the tokens that are fed after the first pass, and the error with which the chain
   // fails beyond it. Drafts stay within the limit.
   uint64_t room = UINT64_MAX;
   Error no_room;
@@ -74,11 +76,11 @@ struct Chain {
 // Checks the chain of a Forward. A Forward without a chain is valid.
 Status CheckChain(const Forward& forward);
 
-// Finds the sampler that chooses the tokens of a pass, one a row. Returns none if no sampler or
+// Finds the sampler that chooses the tokens of a pass, one per row. Returns none if no sampler or
 // several do so. All other samples are probes.
 std::optional<size_t> ChooserOf(const Forward& forward);
 
-// Adds the drafts of a chain's pass behind its tokens. The sampler and the probes that read the
+// Adds the drafts of a chain's pass after its tokens. The sampler and the probes that read the
 // last token read the drafts too. The positions count on from the last one, or are given.
 void AppendDrafts(Forward& forward, const std::vector<uint32_t>& draft,
                   const std::vector<uint32_t>* positions = nullptr);
@@ -93,6 +95,9 @@ bool MayGoAhead(const ScheduledPass& pass);
 // The seed of that next pass.
 uint64_t SeedAhead(ScheduledPass& pass);
 
+// Returns the token that a pass with slow rules has chosen, for them to work ahead before FollowOn.
+// Returns none if the rules are quick, or need not know the token.
+std::optional<uint32_t> TokenForSlowRules(const ScheduledPass& pass, std::span<const Slot> slots);
 // Gives the tokens of a pass that has run, and makes the pass its own successor. False: the chain
 // ends with the last of them, or `last` says so. `pass` carries a chain. If the successor is in
 // flight already and the chain ends here, the caller takes it back. In any case the caller takes

@@ -1,10 +1,13 @@
 // Chains with rules and drafts: the tokens are those that passes one by one would choose, and the
-// sequence is whole behind them.
+// sequence is intact afterwards.
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <chrono>
+#include <functional>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "base/random.h"
 #include "sched/chain.h"
@@ -80,7 +83,70 @@ class Words final : public TokenRules, public TokenMasks {
   std::vector<Tokens> masks_;
 };
 
-// Knows what comes, and is wrong now and then.
+// The jobs of slow rules, for the test to release.
+struct Held {
+  std::mutex mutex;
+  std::vector<std::move_only_function<void()>> jobs;
+
+  size_t Count() {
+    const std::lock_guard lock(mutex);
+    return jobs.size();
+  }
+  void Release() {
+    std::vector<std::move_only_function<void()>> released;
+    {
+      const std::lock_guard lock(mutex);
+      released.swap(jobs);
+    }
+    for (auto& job : released) job();
+  }
+};
+
+// Makes other rules slow. They work ahead on a thread or when the test says so (`held`), or every
+// batch has to do without its masks once (`late`).
+class Slow final : public TokenRules, public TokenMasks {
+ public:
+  Slow(std::shared_ptr<TokenRules> rules, bool late, std::shared_ptr<Held> held)
+      : rules_(std::move(rules)), late_(late), held_(std::move(held)) {}
+
+  Result<bool> Accept(uint32_t token) override { return rules_->Accept(token); }
+  Tokens Forced(uint32_t most) override { return rules_->Forced(most); }
+  void Prepare(Tokens& draft) override {
+    rules_->Prepare(draft);
+    misses_ = true;
+  }
+  TokenMasks& masks() override { return *this; }
+  Result<std::span<const uint32_t>> Bits(uint32_t index) override {
+    if (!late_ || !misses_) return rules_->masks().Bits(index);
+    was_late_ = true;
+    return Fail(Code::kExhausted, "late");
+  }
+  bool is_slow() const override { return !late_; }
+  Status WorkAhead(Tokens chosen, std::move_only_function<void()> ready) override {
+    EXPECT_LE(chosen.size(), 1U);
+    if (held_) {
+      const std::lock_guard lock(held_->mutex);
+      held_->jobs.push_back(std::move(ready));
+    } else {
+      threads_.emplace_back(std::move(ready));
+    }
+    return {};
+  }
+  bool WasLate() override {
+    if (was_late_) misses_ = false;
+    return std::exchange(was_late_, false);
+  }
+
+ private:
+  std::shared_ptr<TokenRules> rules_;
+  const bool late_;
+  std::shared_ptr<Held> held_;
+  bool misses_ = true;  // its next batch
+  bool was_late_ = false;
+  std::vector<std::jthread> threads_;
+};
+
+// Drafts the tokens that come next, and now and then a wrong one.
 class Guesser final : public Drafter {
  public:
   struct Counts {
@@ -123,6 +189,8 @@ struct Case {
   uint32_t max_tokens = 40;
   uint32_t words = 0;  // 0: no rules
   bool jump = false;
+  bool slow = false, late = false;  // as `Slow`
+  std::shared_ptr<Held> held = {};
   std::optional<uint32_t> right_of_eight;  // none: no drafts
   Tokens future = {};
   Tokens stops = {};
@@ -162,6 +230,9 @@ class ChainRulesTest : public testing::SchedulerFixture {
       forward.rules = std::make_shared<Words>(set.words, set.jump);
       Tokens none;
       forward.rules->Prepare(none);
+      if (set.slow || set.late) {
+        forward.rules = std::make_shared<Slow>(std::move(forward.rules), set.late, set.held);
+      }
     }
     if (set.right_of_eight) {
       forward.chain->drafter =
@@ -179,7 +250,7 @@ class ChainRulesTest : public testing::SchedulerFixture {
     const uint32_t token = SchedulerFixture::Run(mirror.Append({'!'})).Token();
     EXPECT_EQ(token, mirror.Greedy(device_));
   }
-  // Runs the chain on a new sequence and checks the sequence behind it.
+  // Runs the chain on a new sequence and checks the sequence after it.
   Run RunWhole(const Case& set) {
     Mirror mirror = Create();
     const Run run = RunChain(mirror, set);
@@ -286,6 +357,91 @@ TEST_P(ChainRulesTest, SmallBatchesCutTheDrafts) {
   for (const uint32_t right : {4U, 7U}) {
     const Run drafted = RunWhole({.right_of_eight = right, .future = plain.tokens});
     EXPECT_EQ(drafted.tokens, plain.tokens);
+  }
+}
+
+TEST_P(ChainRulesTest, RulesThatWorkAheadGiveTheSameTokens) {
+  Start({.seed = 6, .page_tokens = 4});
+  const Run plain = RunWhole({.max_tokens = 100, .words = 12});
+  for (const bool jump : {false, true}) {
+    const Run slow = RunWhole({.max_tokens = 100, .words = 12, .jump = jump, .slow = true});
+    EXPECT_EQ(slow.tokens, plain.tokens);
+    EXPECT_EQ(slow.end, Chain::End::kComplete);
+  }
+}
+
+TEST_P(ChainRulesTest, APassWhoseMaskIsLateRunsAgain) {
+  Start({.seed = 6, .page_tokens = 4});
+  const Run plain = RunWhole({.max_tokens = 100, .words = 12});
+  const Run late = RunWhole({.max_tokens = 100, .words = 12, .late = true});
+  EXPECT_EQ(late.tokens, plain.tokens);
+  EXPECT_EQ(late.end, Chain::End::kComplete);
+  EXPECT_EQ(late.batches, 2 * plain.batches);
+  const Run drafted = RunWhole({.max_tokens = 100,
+                                .words = 12,
+                                .jump = true,
+                                .late = true,
+                                .right_of_eight = 6,
+                                .future = plain.tokens});
+  EXPECT_EQ(drafted.tokens, plain.tokens);
+}
+
+TEST_P(ChainRulesTest, SlowRulesAreSuspendedBetweenTheirPasses) {
+  Start({.seed = 6, .page_tokens = 4}, {.check_integrity = true, .suspend_every_steps = 2});
+  const Run plain = RunWhole({.max_tokens = 60, .words = 40});
+  for (const bool late : {false, true}) {
+    const Run slow =
+        RunWhole({.max_tokens = 60, .words = 40, .jump = true, .slow = !late, .late = late});
+    EXPECT_EQ(slow.tokens, plain.tokens);
+  }
+}
+
+TEST_P(ChainRulesTest, SlowRulesHoldUpNobody) {
+  Start({.seed = 5, .page_tokens = 4});
+  const auto held = std::make_shared<Held>();
+  Run run;
+  Mirror mirror = Create();
+  std::thread chain(
+      [&] { run = RunChain(mirror, {.max_tokens = 6, .words = 8, .slow = true, .held = held}); });
+  // Before each of its passes and behind each, the chain waits; its neighbour does not.
+  Mirror other = Create();
+  for (uint32_t waits = 0; waits < 12; ++waits) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (held->Count() == 0 && std::chrono::steady_clock::now() < until) {
+      std::this_thread::yield();
+    }
+    ASSERT_EQ(held->Count(), 1U) << waits;
+    ExpectAppend(other, {'x'});
+    held->Release();
+  }
+  chain.join();
+  EXPECT_EQ(run.tokens.size(), 6U);
+  ExpectWhole(mirror);
+}
+
+TEST_P(ChainRulesTest, ASequenceThatWaitsForSlowRulesCanBeDropped) {
+  Start({.seed = 5, .page_tokens = 4});
+  for (const size_t waits : {0, 1, 2}) {
+    const auto held = std::make_shared<Held>();
+    Mirror mirror = Create();
+    Forward forward = mirror.Append({'h'});
+    forward.chain = std::make_unique<Chain>();
+    forward.chain->max_tokens = 10;
+    forward.chain->give = [](uint32_t, std::optional<Chain::End>) {};
+    auto words = std::make_shared<Words>(8, false);
+    Tokens none;
+    words->Prepare(none);
+    forward.rules = std::make_shared<Slow>(std::move(words), false, held);
+    const Outcome outcome = SchedulerFixture::Run(std::move(forward));
+    for (size_t i = 0; i <= waits; ++i) {
+      while (held->Count() == 0) std::this_thread::yield();
+      if (i < waits) held->Release();
+    }
+    scheduler_->Drop(mirror.id);
+    EXPECT_TRUE(outcome.Vanished()) << waits;
+    held->Release();
+    EXPECT_TRUE(Idle());
+    EXPECT_EQ(scheduler_->stats().sequences, 0U);
   }
 }
 

@@ -231,8 +231,8 @@ void ChainTest::PreemptOneChain(bool share, uint32_t swap_pages, const BidPlan& 
   low.outcome.Get();
   EXPECT_EQ(low.given.tokens(), Greedy(poor, 30));
   EXPECT_EQ(high.given.tokens(), Greedy(rich, 24));
-  EXPECT_GT(given_then, 1U);   // it had begun
-  EXPECT_LT(given_then, 23U);  // and stood still while the other went on
+  EXPECT_GT(given_then, 1U);   // it had run at least one pass
+  EXPECT_LT(given_then, 23U);  // and ran no pass while the other chain ran
   Feed(poor, low.given.tokens(), 29);
   ExpectWhole(poor);
   ASSERT_TRUE(scheduler_->WaitIdle(20'000));
@@ -255,7 +255,7 @@ TEST_P(ChainTest, AnIdleContextIsPreempted) {
   PreemptOneChain(false, 0, {.idle = true, .fixed = 1000});
 }
 
-// The bid of a pass is not that of the passes behind it.
+// The bid of one pass does not apply to the passes after it.
 TEST_P(ChainTest, TheFirstPassAloneHasItsBid) {
   Start({});
   Mirror mirror = Create();
@@ -391,7 +391,7 @@ TEST_P(ChainTest, GoesAheadOfTheDevice) {
   ASSERT_TRUE(Idle());
   const uint64_t ahead = scheduler_->stats().steps_ahead;
   if (GetParam() == testing::Device::kAsynchronous) {
-    EXPECT_EQ(ahead, 48U);  // all but the prompt's pass and the one behind it
+    EXPECT_EQ(ahead, 48U);  // all but the prompt's pass and the one after it
   } else {
     EXPECT_EQ(ahead, 0U);
   }

@@ -1,8 +1,8 @@
 // Cohort: which sequences are about to come back with their next pass, for the batch policy.
 //
 // A peer is woken when its pass ends and no other operation waits in its line. A peer is prompt if
-// it came back within a batch's patience the last time. It has to earn that, so a guest that goes
-// through many sequences one after the other never waits for those that it is done with.
+// it came back within a batch's patience the last time. A new peer is not prompt yet. So batches
+// never wait for the sequences that a guest has finished with.
 //
 // Owner: the step thread. Every call is O(1).
 #pragma once

@@ -1,4 +1,4 @@
-// Command: what other threads ask of the step thread, one type for each kind.
+// Command: a request of another thread to the step thread, with one type for each kind.
 //
 // Commands about one sequence take effect in the order in which they were pushed.
 #pragma once
@@ -82,9 +82,15 @@ struct UseMeanwhile {
 struct Drafted {
   SequenceId sequence;
 };
+// The rules of this sequence's pass have worked ahead (TokenRules). `work` is the number of the
+// work: the pass may have ended since.
+struct WorkedAhead {
+  SequenceId sequence;
+  uint64_t work = 0;
+};
 // A reader asks for a new view.
 struct Look {};
-// Signals the fence when everything that was asked for before it is done.
+// Signals the fence when all earlier commands are done.
 struct Await {
   std::shared_ptr<Fence> fence;
 };
@@ -94,6 +100,6 @@ struct Await {
 using Command = std::variant<command::Create, command::Fork, command::Truncate, command::Suspend,
                              command::Drop, command::Execute, command::Read, command::Own,
                              command::OpenAccount, command::CloseAccount, command::UseMeanwhile,
-                             command::Drafted, command::Look, command::Await>;
+                             command::Drafted, command::WorkedAhead, command::Look, command::Await>;
 
 }  // namespace pie

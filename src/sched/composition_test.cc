@@ -65,7 +65,7 @@ std::unique_ptr<Backend> Cuda(uint32_t pages) {
 }
 #endif
 
-// A sequence, and all that it was fed.
+// A sequence, and all rows that it was fed.
 struct Fed {
   SequenceId id;
   Rows rows;
@@ -115,7 +115,7 @@ class Kitchen {
     forward.chain->give = [give = std::move(give)](uint32_t token, auto) { give(token); };
     return forward;
   }
-  // All that a chain gave, but the last token.
+  // All tokens that a chain gave, except the last one.
   void WasFed(Fed& fed, Tokens given) {
     given.pop_back();
     Tokens positions(given.size());
@@ -127,7 +127,7 @@ class Kitchen {
     forward.samples[0].kind = SampleSpec::Kind::kLogits;
     return std::get<LogitsSlot>(Run(std::move(forward)).at(0)).logits;
   }
-  // Of a sequence that is fed all rows at once.
+  // The logits of a sequence that is fed all rows at once.
   std::vector<float> LogitsOf(const Rows& rows) {
     Forward forward;
     forward.sequence = scheduler_.Create();
@@ -190,10 +190,10 @@ const std::vector<Ingredient>& Ingredients() {
        }},
       {"preemption",
        [](Kitchen& kitchen, Fed& fed) {
-         kitchen.Feed(fed, {75});  // what was just opened has no pages to lose
+         kitchen.Feed(fed, {75});  // a sequence that was just opened has no pages to lose
          const uint64_t before = kitchen.Settled().suspensions;
          Fed greedy = kitchen.Create();
-         kitchen.Feed(greedy, Tokens(kPages * kPageTokens - 1, 42));  // all pages there are
+         kitchen.Feed(greedy, Tokens(kPages * kPageTokens - 1, 42));  // all pages of the device
          kitchen.scheduler().Drop(greedy.id);
          EXPECT_GT(kitchen.Settled().suspensions, before);
        }},
@@ -211,7 +211,7 @@ const std::vector<Ingredient>& Ingredients() {
        }},
       {"preempted chain",
        [](Kitchen& kitchen, Fed& fed) {
-         // Another sequence has nearly all of the rest, and wants more when the chain is under way.
+         // Another sequence holds nearly all other pages, and asks for more while the chain runs.
          kitchen.Feed(fed, {76});
          const uint32_t free = kPages - (fed.rows.size() + kPageTokens - 1) / kPageTokens;
          Fed rival = kitchen.Create();
@@ -231,7 +231,7 @@ const std::vector<Ingredient>& Ingredients() {
            first = last;
            kitchen.scheduler().Execute(std::move(more));
          }));
-         EXPECT_GT(last, first) << "it kept its pages";
+         EXPECT_GT(last, first) << "the chain's lane was never suspended";
          EXPECT_TRUE(outcome.Get() && *outcome.Get());
          kitchen.scheduler().Drop(rival.id);
          kitchen.WasFed(fed, given);

@@ -45,7 +45,7 @@ class DraftPace {
     }
     return best;
   }
-  // Call when drafts do not pay. Returns whether to make one anyway, to see whether that has
+  // Called when drafts do not pay. Returns whether to make one anyway, to learn whether that has
   // changed.
   bool Probe() { return ++skipped_ % kProbePasses == 0; }
 

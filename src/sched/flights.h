@@ -18,10 +18,10 @@ namespace pie {
 // A batch with the lanes that are its members.
 struct Flight {
   struct Member {
-    Lane* lane = nullptr;    // null: the lane has no use for the result any more
+    Lane* lane = nullptr;    // null: the lane no longer needs the result
     uint32_t first_row = 0;  // of the pass
     uint32_t rows = 0;
-    uint32_t unpaid_pages = 0;  // that it took, and that are paid for when the batch has run
+    uint32_t unpaid_pages = 0;  // pages that it took; its account pays when the batch has run
   };
   Batch batch;
   std::vector<Member> members;
@@ -29,7 +29,7 @@ struct Flight {
   Result<BatchTicket> ticket = 0;    // an error: the device refused the batch
   int64_t submitted_ns = 0;
   bool reads_much = false;  // a member is expensive to read
-  // Passes that are over, and that the batch still points to.
+  // Passes that have ended, but to which the batch still points.
   std::vector<std::unique_ptr<ScheduledPass>> ended;
 
   bool empty() const { return members.empty(); }
@@ -54,9 +54,9 @@ class Flights {
   void Launch() { ++in_flight_; }  // next() is in flight from now on
   void RemoveOldest();             // when all of its members are settled
 
-  // The lane's results of all batches in flight are to be ignored.
+  // Makes the step loop ignore the lane's results of all batches in flight.
   void Forget(const Lane& lane);
-  // Batches in flight may point to a pass that is over: it is destroyed with the last of them.
+  // Keeps a pass that has ended until no batch in flight points to it.
   void Keep(std::unique_ptr<ScheduledPass> pass);
 
  private:

@@ -38,7 +38,9 @@ enum class Phase : uint8_t {
   kAwaitsFork,  // The parent has not yet reached the fork that gives this lane its tokens.
   kIdle,        // No operation has begun.
   kDrafting,    // The next pass of its chain waits for the guesses of a draft model.
-  kReady,       // The lane waits for a batch, or for pages to come back with.
+  kChecking,    // Its pass has run, and another thread applies slow rules to the chosen token.
+  kMasking,     // Its next pass waits for the masks of slow rules.
+  kReady,       // The lane waits for a batch, or for pages to restore its tokens into.
   kRestoring,   // Its stored pages are being written to the device.
   kReading,     // Its read is answered between the next two batches.
   kBoarded,     // Its pass is in the batch that is being built.
@@ -55,8 +57,8 @@ enum class Residence : uint8_t {
 // The tokens of a lane that is suspended or returning.
 struct Parked {
   std::shared_ptr<const StoredKv> stored;  // null: the tokens have to be computed again
-  std::optional<History> history;          // in that case: what the sequence was fed
-  uint32_t tokens = 0;                     // how many of them, from the first, the lane has
+  std::optional<History> history;          // in that case: the rows that the sequence was fed
+  uint32_t tokens = 0;                     // how many of them, counted from the first, the lane has
 };
 
 struct Lane {
@@ -70,7 +72,7 @@ struct Lane {
   uint64_t steps_at_expectation = 0;  // `steps` when the expectation was stated
   Phase phase = Phase::kIdle;         // written by LaneStates alone
   Residence residence = {};           // written by LaneStates alone
-  bool dropped = false;               // its id is not valid any more
+  bool dropped = false;               // its id is no longer valid
   bool runnable = false;              // in LaneTable's list of lanes to look at
   std::optional<Error> broken;        // every later pass fails with it
   std::optional<Error> closed;        // too many operations wait: newcomers fail with it
@@ -87,6 +89,7 @@ struct Lane {
   uint64_t ticket = 0;         // its order of arrival
   uint64_t place = 0;          // the lane's place among those that wait for a batch
   int64_t ready_since_ns = 0;  // when it began to wait for a batch
+  uint64_t work = 0;  // the number of the work that a lane waits for in kChecking, kMasking
   // Computes the parked tokens again, before the pass. Tokens of different adapters are computed by
   // one replay after another.
   std::unique_ptr<ScheduledPass> replay;
@@ -96,7 +99,7 @@ struct Lane {
   bool busy() const { return pass || read; }
   bool in_batch() const { return phase == Phase::kBoarded || phase == Phase::kRunning; }
   bool suspended() const { return residence == Residence::kSuspended; }
-  // Has the lane been let in, without having run since? Then it keeps its pages.
+  // Whether the lane was admitted and has not run since. Then it keeps its pages.
   bool keeps_pages() const {
     return residence == Residence::kAdmitted || residence == Residence::kReturning;
   }

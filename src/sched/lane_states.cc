@@ -98,6 +98,16 @@ void LaneStates::EndDrafts(Lane& lane) {
   lane.phase = Phase::kIdle;
 }
 
+void LaneStates::AwaitRules(Lane& lane, Phase phase) {
+  PIE_CHECK(lane.phase == Phase::kIdle && lane.pass);
+  lane.phase = phase;
+}
+
+void LaneStates::EndRules(Lane& lane) {
+  PIE_CHECK(lane.phase == Phase::kChecking || lane.phase == Phase::kMasking);
+  lane.phase = Phase::kIdle;
+}
+
 void LaneStates::End(Lane& lane) {
   PIE_CHECK(lane.residence != Residence::kReturning);
   LeaveLists(lane);

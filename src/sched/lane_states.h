@@ -3,9 +3,10 @@
 //
 //   phase        kAwaitsFork → kIdle → kReady → kBoarded → kRunning → kReady (the next chunk, or
 //                the next pass of a chain), kRunning (a pass of a chain that is in flight already)
-//                or kIdle. A chain that waits for drafts goes kRunning → kDrafting → kReady. A read
-//                goes kIdle → kReading → kIdle. A lane whose pages are stored goes kReady →
-//                kRestoring → kReady.
+//                or kIdle. A chain that waits for drafts goes kRunning → kDrafting → kReady. With
+//                slow rules, a chain goes kRunning → kChecking → kMasking → kReady, and other
+//                passes go kIdle → kMasking → kReady. A read goes kIdle → kReading → kIdle. A lane
+//                whose pages are stored goes kReady → kRestoring → kReady.
 //   residence    kResident → kSuspended → kReturning → kAdmitted → kResident. A read of a
 //                suspended lane whose tokens must be computed again waits in kReady, like a pass,
 //                until the lane has returned.
@@ -67,6 +68,10 @@ class LaneStates {
   // The lane's next pass waits for drafts, and the moment at which it has them.
   void AwaitDrafts(Lane& lane);
   void EndDrafts(Lane& lane);
+  // The lane waits in `phase`, kChecking or kMasking, for its rules to work ahead, and the moment
+  // at which they have.
+  void AwaitRules(Lane& lane, Phase phase);
+  void EndRules(Lane& lane);
   // The pass or the read of the lane is over.
   void End(Lane& lane);
 
@@ -95,7 +100,7 @@ class LaneStates {
   Status CheckIntegrity(std::span<const Lane* const> lanes) const;
 
  private:
-  // Makes the replay of `rows` behind those that the lane has, up to the first of another adapter.
+  // Makes the replay of `rows` after those that the lane has, up to the first of another adapter.
   static void MakeReplay(Lane& lane, const Rows& rows);
   static void InsertByPlace(std::vector<Lane*>& lanes, Lane& lane);
   static void EraseByPlace(std::vector<Lane*>& lanes, const Lane& lane);

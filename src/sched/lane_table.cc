@@ -89,7 +89,7 @@ void LaneTable::Apply(const command::Drop& command) {
   if (lane == nullptr) return;
   lane->dropped = true;
   states_.cohort().Gone(lane->peer);
-  // Rows behind the last fork with a living child are not needed any more.
+  // Rows after the last fork with a living child are no longer needed.
   size_t end = lane->operations.size();
   while (end > lane->head) {
     const Operation& last = lane->operations[end - 1];
@@ -200,7 +200,6 @@ void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, 
 }
 
 void LaneTable::EndAdopted(Lane& lane) {
-  std::erase(states_.ready(), &lane);
   states_.Board(lane);
   Settle(lane, {}, lane.next_pass().rows(), 0);
 }
@@ -217,14 +216,20 @@ void LaneTable::EndRead(Lane& lane, Result<KvContent> content) {
 // A drafter looks at the last tokens of a long sequence: reading them all would take too long. A
 // draft model needs all of them, at the positions that they have in a text.
 void LaneTable::MakeDrafter(Lane& lane) const {
-  constexpr uint32_t kTokens = 8'192;
+  constexpr uint32_t kOfSinglePass = 8;  // tokens that it proposes at most
   const Forward& forward = lane.pass->forward;
   Chain& chain = *forward.chain;
+  const uint32_t given = lane.pass->chained + 1;  // with that of the pass that has just run
+  const uint32_t left =
+      chain.single ? kOfSinglePass : chain.max_tokens - std::min(chain.max_tokens, given);
   const uint32_t end = lane.kv.tokens() - forward.drafts;
   const History history = lane.kv.history();
-  std::vector<uint32_t> tokens = history.TokensFrom(end - std::min(end, kTokens));
+  const bool by_model =
+      chain.draft_model && end <= SuffixDrafter::kMostTokens && history.IsText(end);
+  const uint32_t window = by_model ? end : std::min(end, SuffixDrafter::Window(left));
+  std::vector<uint32_t> tokens = history.TokensFrom(end - window);
   tokens.resize(tokens.size() - forward.drafts);
-  if (chain.draft_model && end <= kTokens && history.IsText(end)) {
+  if (by_model) {
     const auto seed = [&chain, own = forward.seed](uint32_t step) {
       return chain.seed ? chain.seed(step) : own;
     };
@@ -237,9 +242,16 @@ void LaneTable::MakeDrafter(Lane& lane) const {
   chain.drafter = std::make_unique<SuffixDrafter>(tokens, chain.recent, time_);
 }
 
-void LaneTable::ContinueChain(Lane& lane, std::vector<Slot> slots) {
+void LaneTable::ContinueChain(Lane& lane, std::vector<Slot> slots, bool worked_ahead) {
   const Chain& chain = *lane.pass->forward.chain;
   if (chain.speculate && !chain.drafter) MakeDrafter(lane);
+  const auto chosen = worked_ahead ? std::nullopt : TokenForSlowRules(*lane.pass, slots);
+  if (chosen) {
+    lane.pass->slots = std::move(slots);
+    const Status waits = AwaitRules(lane, Phase::kChecking, {*chosen});
+    if (!waits) FailLanded(lane, waits.error());
+    return;
+  }
   const uint32_t drafts = lane.pass->forward.drafts;
   const Result<bool> follows = FollowOn(*lane.pass, slots, lane.waiting() > 0);
   if (drafts > 0) {
@@ -254,7 +266,7 @@ void LaneTable::ContinueChain(Lane& lane, std::vector<Slot> slots) {
   } else if (!*follows) {
     EndPass(lane, std::move(slots));
   } else {
-    lane.place = next_ticket_++;  // behind the lanes that wait by now, as if asked for anew
+    lane.place = next_ticket_++;  // last in the queue, like a new pass
     ScheduledPass& pass = *lane.pass;
     if (pass.ahead == 0) return AddDraftsAndBegin(lane);
     lane.kv.SetToken(lane.kv.tokens() - pass.ahead, pass.forward.tokens.front());
@@ -276,6 +288,55 @@ void LaneTable::Apply(const command::Drafted& command) {
   Begin(*lane);
   Wake(*lane);
   RunRunnable();
+}
+
+Status LaneTable::AwaitRules(Lane& lane, Phase phase, std::vector<uint32_t> chosen) {
+  lane.work = ++works_;
+  PIE_RETURN_IF_ERROR(lane.pass->forward.rules->WorkAhead(
+      std::move(chosen), [&queue = queue_, id = lane.id, work = lane.work] {
+        queue.Push(command::WorkedAhead{id, work});
+      }));
+  states_.AwaitRules(lane, phase);
+  return {};
+}
+
+void LaneTable::Apply(const command::WorkedAhead& command) {
+  Lane* const lane = FindEvenDropped(command.sequence);
+  if (lane == nullptr || lane->work != command.work) return;
+  if (lane->phase == Phase::kMasking) {
+    states_.EndRules(*lane);
+    states_.BeginPass(*lane);
+  } else if (lane->phase == Phase::kChecking) {
+    states_.EndRules(*lane);
+    ContinueChain(*lane, std::exchange(lane->pass->slots, {}), true);
+  } else {
+    return;
+  }
+  Wake(*lane);
+  RunRunnable();
+}
+
+void LaneTable::BeginMasked(Lane& lane) {
+  const auto& rules = lane.pass->forward.rules;
+  if (!rules || !rules->is_slow()) return states_.BeginPass(lane);
+  const Status waits = AwaitRules(lane, Phase::kMasking, {});
+  if (waits) return;
+  // The caller of a first pass counts on all of its rows.
+  if (!lane.pass->has_followed()) states_.MarkBroken(lane, waits.error());
+  EndPass(lane, std::unexpected(waits.error()));
+}
+
+bool LaneTable::RunAgain(Lane& lane, uint32_t first_row, uint32_t rows) {
+  if (lane.replay || lane.dropped || !lane.pass) return false;
+  const auto& rules = lane.pass->forward.rules;
+  if (!rules || !rules->WasLate()) return false;
+  states_.Land(lane);
+  lane.kv.Truncate(lane.kv.tokens() - rows);
+  lane.pass->rows_done = first_row;
+  BeginMasked(lane);
+  Wake(lane);
+  RunRunnable();
+  return true;
 }
 
 std::optional<std::chrono::nanoseconds> LaneTable::DraftPatience() const {
@@ -315,7 +376,8 @@ void LaneTable::Destroy(std::unique_ptr<ScheduledPass> pass) {
 
 void LaneTable::EndIdleChain(Lane& lane) {
   // The first pass of a chain runs in any case: its caller counts on its tokens.
-  const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kDrafting;
+  const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kDrafting ||
+                     lane.phase == Phase::kMasking;
   if (!waits || !lane.pass || !lane.pass->has_followed()) return;
   if (lane.residence == Residence::kReturning) return;  // the chain ends after its next pass
   EndPass(lane, std::vector<Slot>());
@@ -326,14 +388,19 @@ void LaneTable::FailChoice(Lane& lane, const Error& error) {
   // Callers count on all rows of a pass.
   if (lane.replay || pass.rows_left() > 0) return Break(lane, error);
   states_.Land(lane);
+  FailLanded(lane, error);
+  Wake(lane);
+  RunRunnable();
+}
+
+void LaneTable::FailLanded(Lane& lane, const Error& error) {
+  const ScheduledPass& pass = *lane.pass;
   TakeBackAhead(lane);
   // The last token that a chain gave is not fed.
   const uint32_t not_wanted = pass.forward.drafts + (pass.chained > 0 ? 1 : 0);
   if (not_wanted > 0) lane.kv.Truncate(lane.kv.tokens() - not_wanted);
   lane.kv.Publish();
   EndPass(lane, std::unexpected(error));
-  Wake(lane);
-  RunRunnable();
 }
 
 void LaneTable::Break(Lane& lane, const Error& error) {
@@ -354,7 +421,7 @@ void LaneTable::BreakAll(const Error& error) {
   for (const auto& [id, lane] : lanes_) {
     if (lane->pass || lane->read) busy.push_back(id);
   }
-  // Breaking one may end others, or begin what waits behind it.
+  // Breaking a lane may end other lanes, or begin operations that waited for it.
   for (const SequenceId id : busy) {
     Lane* const lane = FindEvenDropped(id);
     if (lane != nullptr && (lane->pass || lane->read)) Break(*lane, error);
@@ -362,7 +429,8 @@ void LaneTable::BreakAll(const Error& error) {
 }
 
 void LaneTable::EndPass(Lane& lane, Result<std::vector<Slot>> result) {
-  // A row that is neither in the sequence nor computed again would be missing in silence.
+  // Otherwise the row, which is neither in the sequence nor computed again, would be lost without
+  // an error.
   if (lane.pass->holds_last && !result && !lane.broken) states_.MarkBroken(lane, result.error());
   TakeBackAhead(lane);
   std::unique_ptr<ScheduledPass> pass = std::move(lane.pass);
@@ -451,7 +519,7 @@ void LaneTable::Begin(Lane& lane) {
   std::optional<Error> fault = FaultOf(lane);
   if (!fault) {
     const Status kept = LaneStates::KeepAdapter(lane);
-    if (kept) return states_.BeginPass(lane);
+    if (kept) return BeginMasked(lane);
     fault = kept.error();
   }
   states_.MarkBroken(lane, *fault);
@@ -473,10 +541,10 @@ Status LaneTable::TakeLastRow(Lane& lane) {
   if (!row.masks.empty() && (forward.chain || forward.tokens.size() > 1)) {
     return Fail(Code::kInvalid,
                 "the last token has an attention mask of its own: read it by a pass that is not "
-                "part of a chain, or feed a token behind it");
+                "part of a chain, or feed a token after it");
   }
   forward.tokens.front() = row.tokens.front();
-  // The tokens behind it count on from its position.
+  // The tokens after it count on from its position.
   const uint32_t expected = forward.positions.front();
   for (uint32_t& position : forward.positions) position += row.positions.front() - expected;
   const uint32_t highest = std::ranges::max(forward.positions);

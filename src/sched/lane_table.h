@@ -3,7 +3,7 @@
 // A lane is a sequence's line: passes, forks and truncations happen in the order in which they were
 // asked for. A fork's child exists at once, so that commands for it can line up, and starts when
 // the parent's line reaches the fork. A lane whose pass failed is broken: it holds no pages, and
-// everything behind the failure (forks included) fails with the same error.
+// everything after the failure (forks included) fails with the same error.
 //
 // A dropped lane goes away with the operations that wait in it, except those that a live fork still
 // needs: they run, and no callback is called, until the fork has the tokens it was promised.
@@ -48,6 +48,7 @@ class LaneTable {
   void Apply(command::Read&& command);
   void Apply(const command::Own& command);
   void Apply(const command::Drafted& command);
+  void Apply(const command::WorkedAhead& command);
   void Apply(command::Await&& command);
   void Bid(SequenceId sequence, const BidPlan& bids);
 
@@ -57,18 +58,22 @@ class LaneTable {
 
   // The lane's chunk ran. Ends its pass if that was the last one; else the lane is ready again.
   void Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows);
-  // All rows of a ready lane's pass were in memory: it ends without a batch.
+  // All rows of a ready lane's pass were in memory: it ends without a batch. The caller has taken
+  // the lane out of ready().
   void EndAdopted(Lane& lane);
   void EndRead(Lane& lane, Result<KvContent> content);
   // The lane's rows ran, but no token could be chosen. Its pass fails, and its sequence stays
   // whole.
   void FailChoice(Lane& lane, const Error& error);
+  // The batch failed for the lane. If it failed because a mask was late, the chunk of these rows
+  // runs again in a later batch. Else returns false.
+  bool RunAgain(Lane& lane, uint32_t first_row, uint32_t rows);
   // The lane's pass or read failed, in a batch or waiting for one. Ends it, and breaks the lane.
   void Break(Lane& lane, const Error& error);
 
   // Chains that have waited for drafts for too long go on without them.
   void EndLateDrafts();
-  // How long the first of the others may still wait. Nullopt: there are none.
+  // How long the first of the other such chains may still wait. Nullopt: there are none.
   std::optional<std::chrono::nanoseconds> DraftPatience() const;
 
   // Every pass and read that has begun fails, whatever state it is in.
@@ -98,23 +103,30 @@ class LaneTable {
   };
 
   Lane* Find(SequenceId id) const;             // null if unknown or dropped
-  Lane* FindEvenDropped(SequenceId id) const;  // null if it is not needed any more
+  Lane* FindEvenDropped(SequenceId id) const;  // null if it is no longer needed
   Lane& Add(SequenceId id, const CacheSalt& salt);
   bool Admit(Lane& lane);  // false: its line is closed
   void Line(Lane& lane, Operation operation);
   void Erase(Lane& lane);
   // Ends the lane's pass: tells the caller, and leaves the lane idle.
   void EndPass(Lane& lane, Result<std::vector<Slot>> result);
-  // The lane's pass has run and carries a chain: its next pass is ready, or the chain ends.
-  void ContinueChain(Lane& lane, std::vector<Slot> slots);
+  // The lane's pass has run and carries a chain: its next pass is ready, or the chain ends. Waits
+  // before that for slow rules, unless they have worked ahead.
+  void ContinueChain(Lane& lane, std::vector<Slot> slots, bool worked_ahead = false);
+  // Has the rules of the lane's pass work ahead. The lane waits in `phase`.
+  Status AwaitRules(Lane& lane, Phase phase, std::vector<uint32_t> chosen);
+  // The lane's pass waits for a batch, and before that for the masks of slow rules.
+  void BeginMasked(Lane& lane);
+  // No token could be chosen in a pass that has just run.
+  void FailLanded(Lane& lane, const Error& error);
   // For a chain that asks the scheduler to guess.
   void MakeDrafter(Lane& lane) const;
   // The next pass of the lane's chain waits for its drafts, or for a batch.
   void AddDraftsAndBegin(Lane& lane);
   // Ends a chain that is between two passes.
   void EndIdleChain(Lane& lane);
-  // Passes of a chain that are in flight behind the lane's own are not wanted: takes back the rows
-  // that they write, and ignores their results.
+  // Discards the chain's passes that are in flight after the lane's current one: takes back the
+  // rows that they write, and ignores their results.
   void TakeBackAhead(Lane& lane);
   // Destroys a pass that is over, once no batch in flight points to it.
   void Destroy(std::unique_ptr<ScheduledPass> pass);
@@ -127,7 +139,7 @@ class LaneTable {
   void Begin(Lane& lane);
   // Makes the last row of the lane the first row of its pass.
   Status TakeLastRow(Lane& lane);
-  // Why the lane's pass can never run, if so.
+  // Returns why the lane's pass can never run, or nothing if it can.
   std::optional<Error> FaultOf(const Lane& lane) const;
 
   const BackendInfo& info_;
@@ -140,6 +152,7 @@ class LaneTable {
   std::vector<Lane*> runnable_;
   std::vector<PendingFence> fences_;
   uint64_t next_ticket_ = 0;
+  uint64_t works_ = 0;       // of slow rules that lanes have waited for
   uint64_t operations_ = 0;  // in lines, or begun
   uint64_t passes_ = 0;
   uint64_t drafted_ = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using Wide = __int128;
 
-constexpr double kHighestBid = 1e9;  // credits: past it, bids are all the same
+constexpr double kHighestBid = 1e9;  // credits; higher bids count as this one
 constexpr Credits kMostDue = INT64_MAX;
 
 // Is this more than 5/4 of the share?
@@ -49,7 +49,7 @@ Credits BidOf(const BidPlan& plan, const BidProgress& progress, BidTerms terms) 
     terms.variation = plan.expected->variation;
   } else if (progress.chain_steps) {
     terms.steps = *progress.chain_steps;
-  } else {  // as many as have run, at least 64
+  } else {  // expect as many steps as have run, at least 64
     terms.steps = std::max(64.0, static_cast<double>(progress.steps));
   }
   return DefaultBid(terms);
@@ -168,7 +168,8 @@ void Market::Tick(Credits price, std::span<const Holding> holdings) {
         endowment_pages_ == 0 ? 0 : Share(revenue, account.endowment_pages, endowment_pages_);
     rest -= account.dividend;
   }
-  // Less than a millionth each; without any endowment, all of it goes to the first.
+  // Hands out the remainder of the divisions, at most one millionth to each account. If no account
+  // has an endowment, the first account gets all of the revenue.
   for (auto& [id, account] : accounts_) {
     const Credits extra = endowment_pages_ == 0 ? rest : std::min<Credits>(rest, 1);
     account.dividend += extra;

@@ -50,17 +50,18 @@ Credits DefaultBid(const BidTerms& terms);
 
 // How a context bids, as its guest has said.
 struct BidPlan {
-  // The passes that read something which the context will still run, counted from the statement.
+  // The number of passes with samplers or probes that the context will still run, counted from the
+  // call that states it.
   struct Expectation {
     double steps = 0;
     double variation = 0;  // squared coefficient of variation of `steps`; 0 = certain
   };
-  bool idle = false;                    // bids 0, whatever else is said
+  bool idle = false;                    // bids 0, whatever the other fields hold
   std::optional<double> fixed;          // credits, in place of the default bid
   std::optional<Expectation> expected;  // for the default bid; nullopt: unknown
-  uint64_t number = 0;                  // of the expectation: another number is another statement
+  uint64_t number = 0;                  // changes with every new expectation
 };
-// How far a context has come.
+// The progress of a context.
 struct BidProgress {
   uint64_t steps = 0;                   // passes that ended and were read
   uint64_t steps_at_expectation = 0;    // `steps` when the expectation was stated
@@ -130,11 +131,11 @@ class Market {
   // Users have equal shares of the pages that all of them held at the last tick. A user who held
   // none but wanted some has a share too. Without a second such user there are no shares.
   bool has_shares() const { return equal_parts_ > 0; }
-  // Does the account's user, or any user, hold more than 5/4 of their share? Up to that, bids
+  // Whether the account's user, or any user, holds more than 5/4 of their share. Up to that, bids
   // decide.
   bool over_share(AccountId id) const;
   bool any_over_share() const { return any_over_share_; }
-  // Would the account's user still hold no more than their share with this number of pages more?
+  // Whether the account's user would stay within their share with this number of additional pages.
   bool WithinShare(AccountId id, uint64_t pages) const;
   // The account's user gets these pages. They count in WithinShare until the next tick.
   void Grant(AccountId id, uint64_t pages);

@@ -11,8 +11,8 @@ constexpr int64_t kOthersShare = 4;
 // A lane within the share of its user waits this long for pages of a user who holds more than
 // theirs.
 constexpr int64_t kShareWaitNs = 20'000'000;
-// A lane that has waited this many times as long as an overdue one stands as if its user held no
-// more than their share.
+// After waiting this many times the overdue limit, a lane is ranked as if its user held no more
+// than their share.
 constexpr int64_t kPatience = 5;
 
 // Does the lane have pages, or has it been promised some?
@@ -65,8 +65,8 @@ Standing Memory::StandingOf(const Lane& lane) const {
 
 bool Memory::Select(std::vector<bool>& allowed) {
   const std::vector<Lane*>& ready = states_.ready();
-  uint64_t growth = 0;    // pages that the lanes that are in want
-  uint64_t entrance = 0;  // pages that the others want
+  uint64_t growth = 0;    // pages wanted by lanes that have pages
+  uint64_t entrance = 0;  // pages wanted by the other lanes
   bool suspended = false;
   for (const Lane* lane : ready) {
     const uint32_t wanted = lane->PagesWanted(info_.page_tokens);
@@ -139,7 +139,7 @@ bool Memory::MakeRoom(bool device_idle) {
   }
   const uint64_t wanted = best->PagesWanted(info_.page_tokens);
   const bool is_in = IsIn(*best);
-  // A lane that enters in the ordinary way leaves room above the mark.
+  // A lane that enters in its turn must leave the room above the mark free.
   const uint64_t spare =
       is_in || best_standing.overdue || device_idle
           ? 0
@@ -149,7 +149,7 @@ bool Memory::MakeRoom(bool device_idle) {
   bool freed = Evict(*best, wanted + spare, device_idle ? Reach::kAny : reach);
   if (!device_idle) return freed;
   if (wanted > pool_.pages_free() && best->kv.pages_held() > 0) {
-    // There is not even a page for the copy of its own partial page: the lane computes all of its
+    // No page is free even for the copy of the lane's partial page, so the lane computes all of its
     // tokens again.
     states_.Suspend(*best);
     freed = true;
@@ -158,7 +158,7 @@ bool Memory::MakeRoom(bool device_idle) {
     states_.Return(*best);
     freed = true;
   } else if (!best->suspended() && !is_in) {
-    states_.Admit(*best);  // it is in from now on, above the mark too
+    states_.Admit(*best);  // it may now take pages above the mark too
     freed = true;
   }
   return freed;

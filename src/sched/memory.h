@@ -11,7 +11,7 @@
 // theirs is served soon, with pages of the former. So how long a user waits depends neither on how
 // many inferlets another one runs, nor on what these bid.
 //
-// Owner: the step thread. Nothing here costs anything while there is plenty of memory.
+// Owner: the step thread. It costs nothing while there is plenty of memory.
 #pragma once
 
 #include <cstdint>
@@ -82,13 +82,14 @@ class Memory {
     return static_cast<uint64_t>(options_.restore_pause_at * pool_.pages_total());
   }
   bool IsServed(const Lane& lane) const;
-  // Has this ready lane waited long enough for what its user has a share of, and others hold?
+  // Whether this ready lane has waited long enough for pages that are within its user's share and
+  // that other users hold.
   bool IsServedByShare(const Lane& lane) const;
   // Which lanes may lose their pages to another, beside idle ones.
   enum class Reach : uint8_t {
     kIdle,       // no others
     kOverShare,  // those of users who hold more than their share
-    kLower,      // those that stand lower
+    kLower,      // those with a lower standing
     kAny,
   };
   bool Evict(const Lane& waiter, uint64_t free_wanted, Reach reach);
@@ -106,10 +107,10 @@ class Memory {
     SequenceId lane;
     uint64_t place;
     int64_t since_ns;
-    bool by_share;  // its user has a share of what it got
+    bool by_share;  // the pages that it got are within its user's share
   };
   std::optional<Served> served_;
-  int64_t next_served_ns_ = 0;                          // no lane is served before
+  int64_t next_served_ns_ = 0;  // no overdue lane is served before this time
   std::vector<std::pair<Standing, Lane*>> candidates_;  // a buffer that is reused
 };
 

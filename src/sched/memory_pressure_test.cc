@@ -1,4 +1,4 @@
-// Sequences that do not fit into the device's memory, at once or at all.
+// Sequences that do not fit into the device's memory, together or alone.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -45,7 +45,7 @@ TEST_P(MemoryPressureTest, AnIdleSequenceLosesItsPagesFirst) {
   Append(holder, Tokens(38, 'a')).Token();
   Mirror other = Create();
   ExpectAppend(other, Tokens(40, 'b'));
-  ExpectAppend(holder, {'c'});  // which takes them back
+  ExpectAppend(holder, {'c'});  // the failure takes the rows back
   ASSERT_TRUE(Idle());
   EXPECT_EQ(pages_used(), 10U);
   EXPECT_EQ(scheduler_->stats().suspensions, 2U);
@@ -67,7 +67,7 @@ TEST_P(MemoryPressureTest, SequencesThatDoNotFitTogetherAllFinish) {
   EXPECT_GT(scheduler_->stats().suspensions, 0U);
 }
 
-// Nobody is overdue here, and the user of the long sequences bids more than anybody else.
+// No lane is overdue here, and the user of the long sequences bids more than all other users.
 TEST_P(MemoryPressureTest, AUserWithinTheirShareNeedNotWaitForOneWhoIsNot) {
   SchedulerOptions options{.check_integrity = true};
   options.memory.overdue_ms = 60'000;
@@ -115,7 +115,7 @@ TEST_P(MemoryPressureTest, SuspendGivesPagesBackAndTheNextPassBringsThem) {
     ExpectAppend(mirror, {'b'});
     ExpectAppend(fork, {'c'});
     ASSERT_TRUE(Idle());
-    // Whole pages were still there; the rest is computed again.
+    // Whole pages were still in memory; the other rows are computed again.
     EXPECT_EQ(scheduler_->stats().replayed_tokens, share ? 2U + 1U : 30U + 9U);
     scheduler_->Suspend(fork.id);
     scheduler_->Suspend(fork.id);

@@ -21,7 +21,7 @@ struct ModelDrafter::Guesses {
   std::mutex mutex;
   std::vector<uint32_t> tokens;
   bool running = true;
-  bool failed = false;          // nothing more comes
+  bool failed = false;          // no further guess follows
   std::function<void()> ready;  // called at the end; null: no pass waits
 };
 
@@ -114,7 +114,7 @@ size_t ModelDrafter::TokensKept() const {
   const std::vector<uint32_t>& made = guesses_->tokens;
   const std::span<const uint32_t> since = std::span(text_).subspan(base_);
   const auto agreed = std::ranges::mismatch(since, made).in1 - since.begin();
-  // The last guess was perhaps not fed.
+  // The last guess may not have been fed.
   const size_t fed = made.empty() ? 0 : made.size() - 1;
   return std::min(base_ + std::min(static_cast<size_t>(agreed), fed), text_.size() - 1);
 }
@@ -167,7 +167,7 @@ bool ModelDrafter::Ask(uint32_t count, std::function<void()> ready) {
     guesses->failed |= !result;
     if (guesses->ready) guesses->ready();
   };
-  // A text that has become too long for the draft model is drafted no longer.
+  // Drafting stops when the text has become too long for the draft model.
   if (!CheckLength(base_ + count, scheduler_.info()) || !Validate(forward, scheduler_.info())) {
     guesses_->failed = true;
     return false;

@@ -3,12 +3,12 @@
 // The draft model has a sequence of its own on its own scheduler. It guesses in turn with the large
 // model: the chain's next pass waits for the guesses and verifies them all. Only the chain waits,
 // and not for long (LaneTable::DraftPatience); the step thread runs the passes of others meanwhile.
-// Behind a pass, the sequence is truncated to the last token that both models have.
+// After a pass, the sequence is truncated to the last token that both models have.
 //
 // It guesses with the sampler and the seeds of the chain, so that random choices agree where the
 // two models do. How many tokens it drafts depends on how many of its guesses were right, and on
 // what they cost: their rows, and the time that the pass waits for them. Where guesses do not pay,
-// it makes one now and then, for which nobody waits.
+// it makes one now and then, and no pass waits for it.
 //
 // One owner, the step thread of the large model; the guesses come from that of the draft model.
 #pragma once
@@ -55,7 +55,7 @@ class ModelDrafter final : public Drafter {
   void NoteWait(size_t made);
   // Learns from a guess that no pass waited for.
   void JudgeProbe();
-  // Asks for `count` guesses of the tokens behind the text. Returns false if the draft model cannot
+  // Asks for `count` guesses of the tokens after the text. Returns false if the draft model cannot
   // make them.
   bool Ask(uint32_t count, std::function<void()> ready);
   // How many tokens of the text, from the first, the draft model's sequence is known to hold.

@@ -38,7 +38,7 @@ class ModelDrafterTest : public ::testing::TestWithParam<testing::Device> {
         std::make_unique<Scheduler>(std::make_unique<testing::GatedBackend>(draft, draft_gate_),
                                     SchedulerOptions{.check_integrity = true});
   }
-  // Runs a chain behind a prompt, then another on the same sequence.
+  // Runs a chain after a prompt, then another on the same sequence.
   Tokens Run(const Case& set, bool drafted) {
     Tokens text;
     const SequenceId sequence = large_->Create();

@@ -9,7 +9,8 @@
 namespace pie {
 namespace {
 
-// How much of a restored sequence is written between two batches: a few milliseconds' worth.
+// Limit on the bytes of restored sequences that are written between two batches: a few
+// milliseconds' worth.
 constexpr size_t kRestoreBytes = size_t{16} << 20;
 
 }  // namespace
@@ -41,7 +42,7 @@ bool PageMover::Restore(Lane& lane) {
   const uint32_t missing = rows.size() - done;
   std::optional<PageCopy> copy;
   if (!lane.kv.Reserve(missing + lane.rows_wanted(), copy)) {
-    lanes_.states().Suspend(lane);  // other lanes were quicker
+    lanes_.states().Suspend(lane);  // other lanes have taken the pages meanwhile
     return false;
   }
   const size_t pages = std::max<size_t>(1, kRestoreBytes / std::max<size_t>(1, info_.page_bytes));

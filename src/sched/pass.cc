@@ -10,7 +10,7 @@
 namespace pie {
 namespace {
 
-// Numbers that one slot carries beside itself.
+// The number of floats that one slot carries, besides the slot itself.
 uint64_t ValuesPerSlot(const SampleSpec& spec, const BackendInfo& info) {
   switch (spec.kind) {
     case SampleSpec::Kind::kLogits:

@@ -28,7 +28,7 @@ struct ScheduledPass {
   std::vector<Slot> slots;                // of a chunked pass: what its chunks gave so far
   uint32_t chained = 0;                   // tokens that its chain has given
   uint32_t rejected = 0;    // drafts of the last pass that were not chosen, at the sequence's end
-  bool holds_last = false;  // the last row of the sequence was taken off it, to be computed again
+  bool holds_last = false;  // the last row was removed from the sequence, to be computed again
   uint32_t ahead = 0;       // later passes of its chain that are in flight already
   bool went_ahead = false;  // a batch in flight may still point to it when it is over
 
@@ -45,8 +45,8 @@ struct ScheduledPass {
 };
 
 // Checks a pass, its chain included: every number in it is one that the device can run. This is the
-// only check of a pass. The maker of a Forward calls it before `Scheduler::Execute`, and the
-// scheduler and the devices trust it. Pure, any thread; the cost is one look at every token.
+// only check of a pass. The caller of `Scheduler::Execute` calls it first, and the scheduler and
+// the devices trust it. Pure; any thread; O(tokens).
 Status Validate(const Forward& forward, const BackendInfo& info);
 
 // Checks that a sequence may grow to `tokens` tokens on this device.

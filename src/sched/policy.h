@@ -1,4 +1,4 @@
-// When a batch that could start does start: at once, or after its peers have had time to join it.
+// Decides when a batch starts: at once, or after its peers have had time to join it.
 //
 // Guests come back for their next token a moment after they got the last one, one by one. A batch
 // that starts with the first of them makes the others wait for a whole step, and so does the next:

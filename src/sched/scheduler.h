@@ -40,8 +40,8 @@ struct View;
 struct Forward {
   SequenceId sequence;
   std::vector<uint32_t> tokens;     // never empty
-  std::vector<uint32_t> positions;  // one a token
-  std::vector<Brle> attention;      // empty = causal; else one a token
+  std::vector<uint32_t> positions;  // one per token
+  std::vector<Brle> attention;      // empty = causal; else one per token
   Brle logit_mask;                  // empty = everything allowed
   std::vector<SampleSpec> samples;  // rows < tokens.size()
   uint64_t seed = 0;
@@ -62,7 +62,7 @@ struct Forward {
   RowAdapter adapter;
   DeviceAdapterPtr adapter_weights;  // those of adapter.version; null = the model alone
   // Counts the tokens that were found in the prefix cache and not computed; those that the chain
-  // chose do not count. The step thread adds to it before `done`. Null = nobody asks.
+  // chose do not count. The step thread adds to it before `done`. Null = the caller does not ask.
   std::shared_ptr<std::atomic<uint64_t>> cached_tokens;
 
   RowsView rows(size_t first, size_t count) const {
@@ -78,17 +78,17 @@ struct SchedulerOptions {
   uint32_t max_batch_members = 0;
   BatchPolicy batch_policy = BatchPolicy::kAdaptive;
   uint32_t spin_us = 200;       // how long the step thread spins for work before it sleeps
-  uint32_t page_wait_ms = 100;  // how long a pass waits for pages while nothing runs; then it fails
+  uint32_t page_wait_ms = 100;  // a pass that waits this long for pages while nothing runs fails
   PrefixOptions prefix;         // which pages are kept and found again
   MemoryOptions memory;         // how pages are shared when there are too few
-  uint32_t request_timeout_ms = 120'000;  // a pass that has waited so long fails; 0 = never
+  uint32_t request_timeout_ms = 120'000;  // a pass that has waited this long fails; 0 = never
   bool chains = true;                     // false: callers must not ask for chains
   // For tests.
   bool check_integrity = false;      // count all pages after every step
   uint32_t suspend_every_steps = 0;  // suspend a lane after every n-th batch; 0 = never
 };
 
-// Counts, for tests, metrics and the sweep after a guest.
+// Counts, for tests, for metrics, and for the check that a guest left nothing behind.
 struct SchedulerStats {
   uint64_t sequences = 0;
   uint64_t pages_used = 0;

@@ -85,8 +85,8 @@ TEST_P(SchedulerKvTest, TheLastRowIsComputedWhereItIsRead) {
   const std::vector<uint32_t> text = Text(64, 1);  // whole pages
   Written(text);
   Written(text);
-  EXPECT_EQ(Computed(), 64U + 1);  // the last page is copied but for the last row
-  // Nothing is read: all of it is there, and no batch runs.
+  EXPECT_EQ(Computed(), 64U + 1);  // the last page is copied, except for its last row
+  // No row is read, and all pages are in memory, so no batch runs.
   Mirror third{scheduler_->Create(), {}};
   Outcome outcome;
   Forward forward = third.Append(text);
@@ -157,7 +157,8 @@ TEST_P(SchedulerKvTest, AStoredSequenceGoesOnWithoutBeingComputed) {
     Append(opened, {65, 66, 67});
     EXPECT_EQ(Computed(), before + 3);
     EXPECT_EQ(scheduler_->stats().pages_restored, (100 + page_tokens - 1) / page_tokens);
-    // And once more, from the middle of it: read, truncated and forked before it has any pages.
+    // The same from the middle of the sequence: it is read, truncated and forked before it has any
+    // pages.
     Mirror cut{scheduler_->Open({}, stored), mirror.slots};
     EXPECT_EQ(Read(cut.id)->rows.tokens, Text(100, 1));
     scheduler_->Truncate(cut.id, 37);
@@ -222,7 +223,7 @@ TEST_P(SchedulerKvTest, AStoredSequenceThatFindsNoRoomTakesIt) {
   forward.done = outcome.Callback();
   scheduler_->Execute(std::move(forward));
   EXPECT_EQ(outcome.Token(), opened.Greedy(device_));
-  // One that lost its pages can still be read.
+  // A sequence that lost its pages can still be read.
   EXPECT_EQ(Stored(mirror.id)->rows().size(), 64U);
   EXPECT_GT(scheduler_->stats().replayed_tokens, 0U);
 }
@@ -285,7 +286,7 @@ class Composition : public SchedulerKvTest {
     }
   }
 
-  // Few different ones: beginnings are often equal.
+  // There are few different tokens, so beginnings are often equal.
   std::vector<uint32_t> Tokens(uint32_t count) {
     std::vector<uint32_t> tokens(count, 'a');
     if (Random(2) == 0) tokens[Random(count)] = 'b';

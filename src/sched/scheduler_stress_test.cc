@@ -23,7 +23,7 @@ struct Load {
   uint32_t sequences = 6;  // a thread
 };
 
-// One caller with its own sequences, of which it always knows what they must hold.
+// One caller with its own sequences. It always knows what they must hold.
 class Caller {
  public:
   Caller(Scheduler& scheduler, const DummyOptions& device, const Load& load, uint32_t seed)
@@ -70,7 +70,7 @@ class Caller {
       default:
         Append(mirror);
     }
-    // Sometimes everything is in the air, sometimes nothing.
+    // Sometimes many operations are in flight, sometimes none.
     if (pending_.size() > 8 || Random(3) == 0) {
       for (Pending& pending : pending_) Check(pending);
       pending_.clear();

@@ -180,12 +180,12 @@ TEST_P(SchedulerTest, LongChainsOfForksUnrollWithoutRecursion) {
   Mirror holder = Create();
   Append(holder, Tokens(40, 'h')).Token();
   Mirror root = Create();
-  Append(root, {'r'});  // waits for a page, and everything below for it
+  Append(root, {'r'});  // waits for a page, and all passes below wait for it
   std::vector<SequenceId> chain = {root.id};
   for (int i = 0; i < 50'000; ++i) chain.push_back(scheduler_->Fork(chain.back()));
   Mirror last{chain.back(), root.slots};
   const Outcome outcome = Append(last, {'x'});
-  // Only the last is still wanted, but it needs all that lead to it.
+  // Only the last sequence is still wanted, but it needs all of its ancestors.
   for (size_t i = 0; i + 1 < chain.size(); ++i) scheduler_->Drop(chain[i]);
   scheduler_->Drop(holder.id);
   EXPECT_EQ(outcome.Token(), Greedy(last));
@@ -253,7 +253,7 @@ TEST_P(SchedulerTest, AForkGetsWhatItWasPromisedThoughItsParentIsGone) {
   scheduler_->Drop(parent.id);
   gate_->Open();
   EXPECT_EQ(of_child.Token(), Greedy(child));
-  EXPECT_TRUE(promised.Vanished());  // ran, but nobody is told
+  EXPECT_TRUE(promised.Vanished());  // it ran, but no callback is called
   EXPECT_TRUE(unwanted.Vanished());
   scheduler_->Drop(child.id);
   ASSERT_TRUE(Idle());
@@ -332,7 +332,7 @@ TEST_P(SchedulerTest, APassThatWaitedTooLongFails) {
   EXPECT_EQ(outcomes.front().Token(), Greedy(mirrors.front()));
   EXPECT_NE(outcomes.back().Failure().text.find("has waited"), std::string::npos);
   ASSERT_TRUE(Idle());
-  Mirror later = Create();  // nobody is before it
+  Mirror later = Create();  // no pass waits before it
   EXPECT_EQ(Append(later, {'z'}).Token(), Greedy(later));
 }
 
@@ -387,7 +387,7 @@ TEST_P(SchedulerTest, BidsOnAnIdleEngineBlockNobody) {
     bid = true;
   });
   for (int i = 0; i < 1000 && !bid; ++i) std::this_thread::sleep_for(10ms);
-  ASSERT_TRUE(bid) << "a bid waits for a step thread that nobody wakes";
+  ASSERT_TRUE(bid) << "a bid waits for a step thread that no thread wakes";
   bidder.join();
   ExpectAppend(mirror, {'a'});
 }

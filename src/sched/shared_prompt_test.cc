@@ -48,7 +48,7 @@ class SharedPromptTest : public testing::SchedulerFixture {
   void ExpectRight(const Asked& asked) {
     EXPECT_EQ(asked.outcome.Token(), asked.mirror.Greedy(device_));
   }
-  uint64_t Computed() {  // but for the blocker's
+  uint64_t Computed() {  // without the blocker's tokens
     EXPECT_TRUE(scheduler_->WaitIdle(20'000));
     return scheduler_->stats().tokens - 1;
   }
@@ -111,7 +111,8 @@ TEST_P(SharedPromptTest, OthersGoOnWhenTheFirstIsDropped) {
 }
 
 TEST_P(SharedPromptTest, OthersGoOnWhenTheFirstFails) {
-  Start({.seed = 3, .fail_every = 2});  // the blocker's goes well, the first one's does not
+  Start({.seed = 3,
+         .fail_every = 2});  // the blocker's batch succeeds, the first prompt's batch fails
   Block();
   const std::vector<Asked> all = AskPrompts(2);
   gate_->Open();

@@ -28,7 +28,8 @@ void Fetch(const T* object) {
   for (size_t i = 0; i < sizeof(T); i += 64) __builtin_prefetch(bytes + i, 1);
 }
 
-// After a batch that was expensive to read, the next one comes after this many times as long.
+// After a batch that was expensive to read, the next such batch waits this many times as long as
+// that one took.
 constexpr int64_t kTimeForOthers = 3;
 
 uint32_t Limit(uint32_t wanted, uint32_t device) {
@@ -80,9 +81,9 @@ void StepLoop::Run() {
   if (meanwhile_) meanwhile_->End();
 }
 
-// Something was thrown in the middle of a round, such as for want of memory. What the round was
-// about is unknown, so everything that runs or waits to run fails. Sequences that wait for nothing,
-// and those that are made from now on, work.
+// An exception was thrown in the middle of a round, for example because memory ran out. Its cause
+// is unknown, so every pass that runs or waits to run fails. Sequences that wait for nothing, and
+// those that are made from now on, work.
 void StepLoop::BreakAll(const Error& error) {
   fmt::print(stderr, "pie: {}\n", error.text);
   for (; flights_.any_in_flight(); flights_.RemoveOldest()) {
@@ -234,9 +235,10 @@ void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
   }
   for (const BatchOutput::Failure& failure : output->failures) {
     if (failure.member >= flight.members.size()) continue;
-    Lane*& lane = flight.members[failure.member].lane;
-    if (lane == nullptr) continue;
-    Lane& failed = *std::exchange(lane, nullptr);
+    Flight::Member& member = flight.members[failure.member];
+    if (member.lane == nullptr) continue;
+    Lane& failed = *std::exchange(member.lane, nullptr);
+    if (lanes_.RunAgain(failed, member.first_row, member.rows)) continue;
     failure.wrote_kv ? lanes_.FailChoice(failed, failure.error)
                      : lanes_.Break(failed, failure.error);
   }
@@ -330,8 +332,9 @@ void StepLoop::ForceSuspension() {
   suspension_due_ = false;
   std::vector<Lane*> candidates;
   lanes_.ForEach([&](Lane& lane) {
-    const bool waits =
-        lane.phase == Phase::kReady || lane.phase == Phase::kIdle || lane.phase == Phase::kDrafting;
+    const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kIdle ||
+                       lane.phase == Phase::kDrafting || lane.phase == Phase::kChecking ||
+                       lane.phase == Phase::kMasking;
     if (waits && lane.kv.tokens() > 0 && !lane.keeps_pages()) candidates.push_back(&lane);
   });
   if (candidates.empty()) return;
@@ -373,7 +376,7 @@ void StepLoop::ExpireRequests() {
   }
 }
 
-// Fails one lane, which gives its pages to the others, rather than let all wait for ever.
+// Fails one lane, which gives its pages to the others. Otherwise all lanes would wait forever.
 void StepLoop::FailOldest() {
   Lane& lane = *states_.ready().front();
   const uint32_t needed = lane.PagesWanted(info_.page_tokens);

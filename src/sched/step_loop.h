@@ -110,7 +110,7 @@ class StepLoop {
   int64_t last_tick_ns_ = 0;
   int64_t auction_ns_ = 0;  // what the last auction took
   int64_t last_check_ns_ = 0;
-  bool suspension_due_ = false;  // a lane is to be suspended when no batch is in flight
+  bool suspension_due_ = false;  // suspend a lane when no batch is in flight
   int64_t last_expiry_ns_ = 0;
   std::optional<int64_t> starving_since_ns_;
   uint32_t starving_pages_free_ = 0;

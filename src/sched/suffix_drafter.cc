@@ -8,7 +8,7 @@
 namespace pie {
 namespace {
 
-// Places that are compared, and how far.
+// Limits on the number of places that are compared, and on the length of the comparison.
 constexpr uint32_t kPlaces = 8;
 constexpr size_t kLongest = 32;
 // The number of tokens that are proposed after many equal ones.
@@ -47,7 +47,7 @@ std::vector<uint32_t> SuffixIndex::After(std::span<const uint32_t> text, uint32_
   const uint32_t* const gram = text.data() + text.size() - kGram;
   uint32_t place = heads_[Mix(gram[0], gram[1], gram[2]) & (heads_.size() - 1)];
   for (uint32_t looked = 0; place != 0 && looked < kPlaces; ++looked, place = before_[place]) {
-    if (own && place == end) continue;  // the question itself
+    if (own && place == end) continue;  // the end of `text` itself is not a match
     size_t length = 0;
     while (length < std::min<size_t>({place, text.size(), kLongest}) &&
            tokens_[place - 1 - length] == text[text.size() - 1 - length]) {
@@ -58,7 +58,7 @@ std::vector<uint32_t> SuffixIndex::After(std::span<const uint32_t> text, uint32_
     best_length = length;
   }
   if (best_length < kGram) return {};
-  // The longer the text is the same already, the longer it may stay so.
+  // The longer the match, the more tokens are proposed.
   most = std::min(most, static_cast<uint32_t>(best_length - kGram + 1));
   std::vector<uint32_t> next;
   while (next.size() < most && (best + next.size() < end || own)) {

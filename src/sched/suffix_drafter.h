@@ -1,7 +1,7 @@
-// SuffixDrafter: guesses that the text goes on as it went on before. It looks for the last place
-// where the newest tokens stood already, in the sequence itself or in what the same user's chains
-// gave lately, and proposes what followed there. Text that quotes, edits or repeats is guessed
-// well.
+// SuffixDrafter: guesses that the text goes on as it went on before. It looks for the last earlier
+// occurrence of the newest tokens, in the sequence itself or in recent outputs of the same user's
+// chains, and proposes the tokens that followed there. Text that quotes, edits or repeats is
+// guessed well.
 //
 // How many tokens it proposes depends on what they cost and how many of its guesses were right.
 // What follows many equal tokens is more often right than what follows a few, so the two are
@@ -46,7 +46,7 @@ class SuffixIndex {
 // The last tokens that the chains of one user gave. Any thread.
 class RecentTokens {
  public:
-  static constexpr size_t kTokens = 16'384;  // then it begins anew with what comes next
+  static constexpr size_t kTokens = 16'384;  // after this many tokens, a new index begins
 
   void Add(std::span<const uint32_t> tokens);
   std::vector<uint32_t> After(std::span<const uint32_t> text, uint32_t most) const;
@@ -58,6 +58,15 @@ class RecentTokens {
 
 class SuffixDrafter final : public Drafter {
  public:
+  // How many of the last tokens of a sequence a drafter should look at, for a chain that chooses at
+  // most `left` more tokens. Reading them takes time in proportion, on the step thread: a chain
+  // that ends soon, or a single pass, which has a drafter of its own, is not worth a long look.
+  static constexpr uint32_t kMostTokens = 8'192;
+  static uint32_t Window(uint32_t left) {
+    constexpr uint32_t kTokensForEach = 128;
+    return left < kMostTokens / kTokensForEach ? left * kTokensForEach : kMostTokens;
+  }
+
   // `text` is what the sequence holds and will be fed first; `recent` may be null.
   SuffixDrafter(std::span<const uint32_t> text, std::shared_ptr<RecentTokens> recent,
                 const StepTime& time);

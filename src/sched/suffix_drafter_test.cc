@@ -48,6 +48,14 @@ TEST(SuffixIndexTest, GrowsWithoutLosingPlaces) {
   EXPECT_EQ(AfterOwn(tokens, 2), Tokens({tokens[8]}));
 }
 
+TEST(SuffixDrafterTest, AChainThatEndsSoonIsNotWorthALongLook) {
+  EXPECT_EQ(SuffixDrafter::Window(0), 0U);
+  EXPECT_EQ(SuffixDrafter::Window(1), 128U);
+  EXPECT_EQ(SuffixDrafter::Window(8), 1'024U);
+  EXPECT_EQ(SuffixDrafter::Window(64), SuffixDrafter::kMostTokens);
+  EXPECT_EQ(SuffixDrafter::Window(UINT32_MAX), SuffixDrafter::kMostTokens);
+}
+
 TEST(SuffixDrafterTest, UsesWhatTheUsersOtherChainsGave) {
   StepTime time;
   const auto recent = std::make_shared<RecentTokens>();

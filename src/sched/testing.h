@@ -129,7 +129,7 @@ class Outcome {
   }
   Error Failure() const {
     const auto result = Get();
-    EXPECT_TRUE(result && !*result) << "it did not fail";
+    EXPECT_TRUE(result && !*result) << "the pass did not fail";
     return result && !*result ? result->error() : Error{};
   }
   bool Vanished() const { return !Get(); }
@@ -159,7 +159,8 @@ class Outcome {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// A sequence as its owner sees it: what was appended, and what the device must say about it.
+// A sequence as its owner sees it: the tokens that were appended, and the results that the device
+// must give.
 struct Mirror {
   SequenceId id;
   std::vector<DummySlot> slots;

@@ -49,7 +49,7 @@ bool Viewer::Work() {
     for (size_t i = 0; i < kLanesBetweenLooksAtTheClock && !to_do_.empty(); ++i) {
       const Lane* lane = lanes_.Get(to_do_.back());
       to_do_.pop_back();
-      if (lane != nullptr) Look(*lane);  // else it was dropped meanwhile
+      if (lane != nullptr) Look(*lane);  // otherwise it was dropped meanwhile
     }
     if (!to_do_.empty() && clock_.NowNs() >= end_ns) return true;
   }

@@ -52,7 +52,7 @@ struct View {
   std::vector<BatchBar> batches;  // the oldest first
 };
 
-// Owner: the step thread, but for `latest`.
+// Owner: the step thread; any thread may call `latest`.
 class Viewer {
  public:
   Viewer(const PagePool& pool, LaneTable& lanes, const Market& market, uint32_t page_tokens,
@@ -63,7 +63,7 @@ class Viewer {
   void AddBatch(int64_t begin_ns, int64_t end_ns, size_t members, size_t rows);
   // Begins a view, unless one is being made.
   void Begin();
-  // Makes a slice of the view that was begun. Returns whether more is to be done.
+  // Makes a slice of the view that was begun. Returns whether the view is still incomplete.
   bool Work();
 
   std::shared_ptr<const View> latest() const;  // any thread; null: there is none yet

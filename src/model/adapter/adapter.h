@@ -42,7 +42,7 @@ struct AdapterShape {
   uint32_t layers = 0;   // 0: the device takes no adapters
   uint32_t experts = 0;  // 0: the feed-forward part of a layer is one
   std::array<Matrix, kAdapterTargets> targets;
-  Matrix embedding;  // from tokens, of which a row has one, to the hidden size
+  Matrix embedding;  // from tokens (one per row) to the hidden size
   Matrix head;
   // Files have one matrix for q, k and v, and one for gate and up (Phi 3).
   bool fused = false;
@@ -71,7 +71,7 @@ struct LowRank {
 
 struct AdapterWeights {
   using Layer = std::vector<LowRank>;  // by slot
-  // [layers + 1], the last of which has the embedding and the head; empty: it changes nothing
+  // [layers + 1]; the last one has the embedding and the head; empty: it changes nothing
   std::vector<Layer> layers;
   bool rslora = false;  // scale is alpha / √rank instead of alpha / rank
 
@@ -91,7 +91,7 @@ AdapterWeights EmptyAdapter(const AdapterShape& shape);
 // and the head are left out: they would make it several times as large.
 Result<AdapterWeights> MakeAdapter(const AdapterShape& shape, uint32_t rank, float alpha);
 
-// Fails unless the adapter has the sizes of the shape. A file may be of another model.
+// Fails unless the adapter has the sizes of the shape: a file may belong to another model.
 Status CheckFits(const AdapterWeights& weights, const AdapterShape& shape);
 
 }  // namespace pie

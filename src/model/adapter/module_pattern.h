@@ -1,9 +1,9 @@
 // ModulePattern: the regular expressions by which PEFT's configurations name modules.
 //
-// It takes what such expressions use of Python's syntax: characters, `.`, classes, groups, `|`,
-// `*`, `+`, `?`, `{m,n}` and the escapes `\d`, `\w` and of punctuation. The files are not trusted,
-// so the expression is compiled to states that are run side by side: a match costs at most the
-// length of the name times the length of the expression.
+// It supports the part of Python's syntax that such expressions use: characters, `.`, classes,
+// groups, `|`, `*`, `+`, `?`, `{m,n}` and the escapes `\d`, `\w` and of punctuation. The files are
+// not trusted, so the expression is compiled to states that are run side by side: a match costs at
+// most the length of the name times the length of the expression.
 #pragma once
 
 #include <bitset>
@@ -22,7 +22,7 @@ class ModulePattern {
 
   // Does the expression match the whole name?
   bool MatchesAll(std::string_view name) const { return Match(name, false); }
-  // Does it match the name, or the end of the name behind a dot?
+  // Does it match the name, or the end of the name after a dot?
   bool MatchesEnd(std::string_view name) const { return Match(name, true); }
 
  private:

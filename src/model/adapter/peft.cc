@@ -33,7 +33,7 @@ struct Place {
   std::string partner;  // the name of B's tensor for A, and the other way round
 };
 
-// Removes the number in front of `text`, and returns whether there was one, followed by a dot.
+// Removes a number and a dot from the front of `text`. Returns false if they are not there.
 bool TakeNumber(std::string_view& text, uint32_t& number) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
@@ -56,7 +56,8 @@ class PeftReader {
   }
 
   Result<AdapterWeights> Run(const TensorTable& tensors) {
-    // A tensor without a partner is reported only if all names are good: its partner's may not be.
+    // A tensor without a partner is reported only if all names are valid, because the name of its
+    // partner may be the invalid one.
     const Tensor* lonely = nullptr;
     std::string missing;
     for (const Tensor& tensor : tensors.all()) {
@@ -124,7 +125,7 @@ class PeftReader {
                           std::string_view& module) {
     size_t kind = name.npos;
     size_t letter = name.npos;   // of "A" or "B"
-    bool is_whole_name = false;  // nothing is behind the letter
+    bool is_whole_name = false;  // nothing is after the letter
     for (const std::string_view start : {".lora_", ".lora_embedding_"}) {
       for (const char part : {'A', 'B'}) {
         const size_t at = name.rfind(std::string(start) + part);

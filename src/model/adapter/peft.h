@@ -21,9 +21,8 @@ namespace pie {
 inline constexpr std::string_view kPeftConfigFile = "adapter_config.json";
 inline constexpr std::string_view kPeftTensorFile = "adapter_model.safetensors";
 
-// Modules of a file whose targets have an A each, as WritePeft made them: A has the rows of all
-// targets, and B is block-diagonal. The value lists their names in a file's metadata, with a space
-// behind each.
+// The key of a file's metadata that lists the modules whose targets have an A each, as WritePeft
+// made them: A has the rows of all targets, and B is block-diagonal. A space follows each name.
 inline constexpr const char* kPeftBlocks = "pie.blocks";
 
 // Reads the contents of the two files. Every tensor must fit `shape`, and be finite and small

@@ -100,7 +100,7 @@ Status ReadTargets(const json& config, PeftConfig& read) {
     read.parameters = PIE_TRY(Names(*found, "target_parameters", "a list of names"));
   }
   const auto found = config.find("target_modules");
-  if (found == config.end() || found->is_null()) return {};  // what the tensors say
+  if (found == config.end() || found->is_null()) return {};  // the tensors decide
   if (found->is_string()) {
     const auto& pattern = found->get_ref<const std::string&>();
     if (pattern == "all-linear") return {};

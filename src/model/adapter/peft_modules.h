@@ -20,7 +20,7 @@ struct PeftModule {
   };
 
   Kind kind = Kind::kLayer;
-  std::string_view name;  // behind "layers.3."; "*" stands for the number of an expert
+  std::string_view name;  // after "layers.3."; "*" stands for the number of an expert
   // Several targets are one matrix in the file, whose rows are one below the other.
   std::vector<AdapterTarget> targets;
   bool interleaved = false;  // the rows of the targets come in turn instead

@@ -233,7 +233,7 @@ TEST(Peft, ExpertsMayBeModules) {
   for (const auto& [names, parent] :
        {std::pair(std::array{"gate_proj", "up_proj", "down_proj"}, "mlp"),
         std::pair(std::array{"w1", "w3", "w2"}, "block_sparse_moe")}) {
-    const auto file = [&, parent = parent, names = names](uint32_t expert) {
+    const auto file = [&](uint32_t expert) {
       json header;
       std::string data;
       for (size_t i = 0; i < names.size(); ++i) {
@@ -420,7 +420,7 @@ TEST(Peft, ArchivesAndLyingHeadersAreRefused) {
     EXPECT_NE(error(lying).find(kPeftTensorFile), std::string::npos) << length;
   }
   EXPECT_NE(error(files.tensors + "PK\x05\x06").find(kPeftTensorFile), std::string::npos)
-      << "an archive behind the tensors";
+      << "an archive after the tensors";
   const std::string overlapping = ErrorAfter([](json&, json& header, std::string&) {
     header[kB]["data_offsets"] = header[kA]["data_offsets"];
   });

@@ -91,7 +91,7 @@ TEST(Zo, UpdatesClimb) {
     ASSERT_TRUE(UpdateZo(scores, seeds, 0.5F, state, weights));
     EXPECT_LE(state.sigma, 0.5F);
   }
-  EXPECT_GT(score(weights, 1, 0), before * 0.1F);  // it is negative
+  EXPECT_GT(score(weights, 1, 0), before * 0.1F);  // the score is negative
 }
 
 TEST(Zo, WrongArgumentsChangeNothing) {
