@@ -1,4 +1,4 @@
-//! The types of the C ABI, and where a function of this crate puts a text or tokens for C++.
+//! The types of the C ABI, and the object into which a function of this crate puts a text or tokens for C++.
 use std::ffi::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -62,7 +62,7 @@ impl<T> List<T> {
     }
 }
 
-// Derived ones would ask the same of `T`.
+// Derived implementations would require the same of `T`.
 impl<T> Clone for List<T> {
     fn clone(&self) -> Self {
         *self

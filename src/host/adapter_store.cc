@@ -257,7 +257,7 @@ Status AdapterStore::CheckQuota(const Key& key, uint64_t bytes) const {
   }
   if (total > limits_.max_adapter_bytes) {
     return Fail(Code::kExhausted,
-                "user {}'s adapters would take {} MiB, {} are allowed; destroy some", key.user,
+                "user {}'s adapters would take {} MiB; {} MiB are allowed; destroy some", key.user,
                 (total >> 20) + 1, limits_.max_adapter_bytes >> 20);
   }
   return {};

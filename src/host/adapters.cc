@@ -118,7 +118,7 @@ Result<Adapters::Origin> Adapters::OriginOf(std::string_view user, uint32_t mode
     };
     const auto noted = loaded_.find(Key(user, model, name));
     if (noted != loaded_.end() && has_it(*noted->second)) return Origin{name, digest};
-    // An adapter that was evicted is in its file as it was.
+    // The file of an evicted adapter holds its newest version.
     if (noted == loaded_.end() && store_ &&
         store_->Exists({.user = user, .model = models_[model].name, .name = name})) {
       return Origin{name, digest};

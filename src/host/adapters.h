@@ -109,13 +109,13 @@ class Adapters {
   Status Update(const Ptr& adapter, std::span<const float> scores, std::span<const int64_t> seeds,
                 float max_sigma);
 
-  // What remains of a version in a snapshot's file.
+  // The data of a version that a snapshot's file stores.
   struct Origin {
     std::string name;    // of an adapter with these weights
     std::string digest;  // of the weights
   };
   // Finds the adapter of a version that tokens were computed with. Fails if no adapter of the user
-  // has its weights any more.
+  // still has these weights.
   Result<Origin> OriginOf(std::string_view user, uint32_t model, uint64_t version) const;
   // The version with these weights. Fails if the user has no adapter of that name, or if it has
   // other weights now.

@@ -23,13 +23,9 @@ Result<uint32_t> Keep(Process& process, Ptr adapter) {
                                             engine.file_work());
 }
 
-// Runs `work` on a thread that may wait for the disk.
 template <class T, class Work>
 Result<std::optional<T>> OnFiles(Process& process, Wait& wait, Work work) {
-  return Await<T>(process, wait, [&] {
-    return RunLater<T>(process.engine().file_work(), process.user()->name, "calls for adapters",
-                       std::move(work));
-  });
+  return AwaitFiles<T>(process, wait, "calls for adapters", std::move(work));
 }
 // Runs work that returns a Status in the same way.
 template <class Work>
@@ -120,12 +116,24 @@ Status AdapterSave(Process& process, uint32_t adapter, std::string_view path, Wa
 
 Result<AdaptersFiles> AdaptersExportFiles(Process& process, uint32_t adapter, Wait& wait) {
   Ptr exported = PIE_TRY(AdapterOf(process, adapter));
-  auto made = PIE_TRY(OnFiles<PeftFiles>(
-      process, wait, [&adapters = process.engine().adapters(), exported = std::move(exported)] {
-        return adapters.Save(*exported);
+  // The files wait in memory until the guest takes them.
+  struct Charged {
+    PeftFiles files;
+    Charge charge;
+  };
+  auto made = PIE_TRY(OnFiles<Charged>(
+      process, wait,
+      [&adapters = process.engine().adapters(), exported = std::move(exported),
+       charge = process.NewCharge(),
+       refusal = PassMemoryLimit(process).error()]() mutable -> Result<Charged> {
+        Charged saved{.files = PIE_TRY(adapters.Save(*exported)), .charge = std::move(charge)};
+        const size_t bytes = saved.files.config.size() + saved.files.tensors.size();
+        if (!saved.charge.Grow(bytes)) return std::unexpected(std::move(refusal));
+        return saved;
       }));
   if (!made) return AdaptersFiles{};
-  return AdaptersFiles{.config = std::move(made->config), .tensors = std::move(made->tensors)};
+  return AdaptersFiles{.config = std::move(made->files.config),
+                       .tensors = std::move(made->files.tensors)};
 }
 
 Status AdaptersImportFiles(Process& process, uint32_t adapter, std::string_view config,
@@ -139,7 +147,8 @@ Status AdaptersImportFiles(Process& process, uint32_t adapter, std::string_view 
     return Fail(Code::kExhausted, "{} has {} bytes; at most {} are supported", kPeftConfigFile,
                 config.size(), limits::kConfigBytes);
   }
-  // The copies are made once, and this function is called again when they are used.
+  // The bridge calls this function again when the work has ended, but the copies are made only at
+  // the first call.
   Charge charge = process.NewCharge();
   if (wait.has_ticket) config = tensors = {};
   if (!charge.Grow(config.size() + tensors.size())) return PassMemoryLimit(process);

@@ -63,7 +63,7 @@ class AdapterApiTest : public ApiTest {
     Ok(ForwardPassAdapter(*process_, pass, adapter));
     EXPECT_TRUE(BecomesReady(Ok(ForwardPassExecute(*process_, pass))));
   }
-  // Returns the logits of the next token behind "hello", under an adapter. Calls `meanwhile` while
+  // Returns the logits of the next token after "hello", under an adapter. Calls `meanwhile` while
   // the pass is in flight.
   std::vector<float> Logits(
       std::optional<uint32_t> adapter, std::optional<int64_t> seed = {},
@@ -85,10 +85,27 @@ class AdapterApiTest : public ApiTest {
   }
 };
 
+TEST_F(AdapterApiTest, AnExportIsChargedUntilItIsTaken) {
+  const uint32_t adapter = Create("exported");
+  Ok(LoadWeights(adapter, Weights(1)));
+  const auto exported = [&] {
+    return Waited([&](Wait& wait) { return AdaptersExportFiles(*process_, adapter, wait); });
+  };
+  const size_t bytes = Ok(exported()).tensors.size();
+  ASSERT_GT(bytes, 2'000u);
+  Charge rest = process_->NewCharge();
+  while (rest.Grow(64)) {
+  }
+  rest.Resize(rest.bytes() - bytes / 2);
+  EXPECT_NE(ErrorOf(exported()).find("memory limit"), std::string::npos) << ErrorOf(exported());
+  rest.Release();
+  EXPECT_EQ(Ok(exported()).tensors.size(), bytes);
+}
+
 TEST_F(AdapterApiTest, AnAdapterChangesTheModelForItsPasses) {
   const std::vector<float> plain = Logits({});
   const uint32_t adapter = Create("a");
-  EXPECT_EQ(Logits(adapter), plain);  // it has no weights yet
+  EXPECT_EQ(Logits(adapter), plain);  // the adapter has no weights yet
   Ok(LoadWeights(adapter, Weights(1)));
   const std::vector<float> changed = Logits(adapter);
   EXPECT_NE(changed, plain);
@@ -191,7 +208,7 @@ TEST_F(AdapterApiTest, MistakesAreErrors) {
   const auto loaded = engine_->adapters().Load((*handle)->adapter(), files.config,
                                                std::as_bytes(std::span(files.tensors)));
   EXPECT_NE(ErrorOf(loaded).find("q_proj"), std::string::npos) << ErrorOf(loaded);
-  EXPECT_EQ(Logits(adapter, 3), before);  // nothing is half loaded
+  EXPECT_EQ(Logits(adapter, 3), before);  // a failed load changes nothing
 }
 
 TEST_F(AdapterApiTest, AContextUnderAnAdapterIsSavedInMemory) {
@@ -211,7 +228,7 @@ class AdapterSnapshotTest : public AdapterApiTest {
   auto OpenSaved() {
     return Waited([&](Wait& wait) { return ContextOpen(*process_, model_, "saved", wait); });
   }
-  // The logits behind one more token, under an adapter.
+  // The logits after one more token, under an adapter.
   std::vector<float> LogitsBehind(uint32_t context, uint32_t adapter) {
     const uint32_t pass = Ok(ForwardPassNew(*process_, model_));
     Ok(ForwardPassContext(*process_, pass, context));
@@ -232,7 +249,7 @@ TEST_F(AdapterSnapshotTest, AContextUnderAnAdapterIsSavedToAFile) {
   const uint32_t opened = Ok(OpenSaved());
   const std::vector<float> expected = LogitsBehind(context_, adapter);
   EXPECT_EQ(LogitsBehind(opened, adapter), expected);
-  // Without its pages, it is computed again, under the adapter.
+  // Without its pages, the context is computed again under the adapter.
   Ok(ContextTruncateWorkingPageTokens(*process_, opened, 1));
   Ok(ContextSuspend(*process_, opened));
   EXPECT_EQ(LogitsBehind(opened, adapter), expected);
@@ -354,7 +371,7 @@ TEST_F(AdapterFilesTest, VersionsThatPassesUseAreCharged) {
   while (used.size() < 20 && Load(adapter, 1)) used.push_back((*adapter->current())->device);
   EXPECT_GE(used.size(), 2u);
   EXPECT_LE(used.size(), 5u);
-  EXPECT_TRUE(Load(*adapters_->Create("eve", 0, "a"), 1)) << "others have room";
+  EXPECT_TRUE(Load(*adapters_->Create("eve", 0, "a"), 1)) << "other users still have room";
   used.clear();
   EXPECT_TRUE(Load(adapter, 1));
 }

@@ -19,7 +19,7 @@ Context* ContextOf(Process& process, const RunningChain& chain) {
 }
 
 // Tells a chain's output that the chain has ended, also when the pass is destroyed without having
-// run. It holds the charges for the memory and for the number of the passes until then.
+// run. Until then it holds the charges for the passes' memory and for their number.
 class Completion {
  public:
   Completion(std::shared_ptr<ChainOutput> output, Charge input, Charge counted)

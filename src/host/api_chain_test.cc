@@ -23,8 +23,8 @@ TEST_F(ApiChainTest, DrawsWhatALoopDraws) {
   EXPECT_NE(TakeAll(Run(NewContext(), kPrompt, 20, {}, 78)).tokens, expected);
 }
 
-// Without a seed every pass of a process draws from a number of its own. A chain takes as many
-// numbers as a loop would.
+// Without a seed, every pass of a process draws from its own number. A chain uses the same number
+// of them as a loop.
 TEST_F(ApiChainTest, TakesAsManyDrawsAsALoop) {
   const uint64_t before = process_->SetDrawsAside(0);
   DropChain(Run(NewContext(), kPrompt, 1));
@@ -48,8 +48,8 @@ TEST_F(ApiChainTest, StopsAtAStopToken) {
   EXPECT_EQ(all.ended, ChainsEnding::Stop);
 }
 
-// The context of a chain that is dropped, or interrupted by another call, is that of a loop that
-// made the steps whose tokens were taken, and no more.
+// A chain that is dropped, or interrupted by another call, leaves the context of a loop that made
+// exactly the steps whose tokens were taken.
 TEST_F(ApiChainTest, WhatWasNotTakenWasNeverThere) {
   for (size_t enough = 1; enough < 12; enough += 2) {
     const uint32_t chained = NewContext();

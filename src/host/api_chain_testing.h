@@ -54,7 +54,7 @@ class ApiChainTest : public ApiTest {
     if (seed) Ok(SamplingSeed(*process_, pass, *seed));
     return pass;
   }
-  // One step of a loop: the token that is chosen behind `tokens`.
+  // One step of a loop: the token that is chosen after `tokens`.
   uint32_t Step(uint32_t context, const Tokens& tokens, std::optional<uint64_t> seed = {}) {
     const uint32_t future = Ok(ForwardPassExecute(*process_, Pass(context, tokens, seed)));
     while (true) {
@@ -92,7 +92,7 @@ class ApiChainTest : public ApiTest {
     if (!taken) return {.error = ErrorOf(taken)};
     return {std::move(taken->tokens), taken->ended, {}};
   }
-  // Everything up to the end.
+  // Takes all tokens up to the chain's end.
   Progress TakeAll(uint32_t chain) {
     Progress all;
     while (!all.ended && all.error.empty()) {

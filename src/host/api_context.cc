@@ -39,7 +39,8 @@ Result<uint32_t> KeepOpened(Process& process, std::unique_ptr<Context> context) 
                 "users {} of {}; drop some",
                 own.used(), own.whole().used(), own.whole().limit());
   }
-  // A file holds as many masks as a context may have, and can be opened many times.
+  // A file may hold the masks of a whole context, and can be opened many times. So they are
+  // charged.
   Charge rows = process.NewCharge();
   if (!rows.Grow(context->stored_bytes())) {
     return Fail(Code::kExhausted,
@@ -51,13 +52,9 @@ Result<uint32_t> KeepOpened(Process& process, std::unique_ptr<Context> context) 
   return Keep(process, std::move(context));
 }
 
-// Runs `work` on the user's snapshots on a thread that may wait for the disk.
 template <class T, class Work>
 Result<std::optional<T>> OnFiles(Process& process, Wait& wait, Work work) {
-  return Await<T>(process, wait, [&] {
-    return RunLater<T>(process.engine().file_work(), process.user()->name, "calls for snapshots",
-                       std::move(work));
-  });
+  return AwaitFiles<T>(process, wait, "calls for snapshots", std::move(work));
 }
 
 Status CheckBid(double value) {

@@ -44,8 +44,10 @@ Result<GuestMatcher*> MatcherOf(Process& process, uint32_t handle) {
 }
 
 Result<uint32_t> InsertMatcher(Process& process, Matcher matcher, std::string name) {
-  return process.handles().matchers.Emplace(
-      std::make_shared<GuestMatcher>(std::move(matcher), std::move(name), process.NewCharge()));
+  auto compiled = process.ChargeForGrammar(matcher);
+  if (!compiled) return PassMemoryLimit(process);
+  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
+      std::move(matcher), std::move(name), process.NewCharge(), std::move(compiled)));
 }
 
 }  // namespace
@@ -125,7 +127,8 @@ Status ConstraintsConstrain(Process& process, uint32_t pass, uint32_t matcher) {
   if (!Keep(process, *open, kMatcherBytes + BytesBeyond(guest->matcher))) {
     return std::unexpected(*open->refusal);
   }
-  open->matchers.push_back({.matcher = guest->matcher.Fork(), .name = guest->name});
+  open->matchers.push_back(
+      {.matcher = guest->matcher.Fork(), .name = guest->name, .compiled = guest->compiled});
   open->followers.push_back(*PIE_TRY(process.handles().matchers.Get(matcher)));
   return {};
 }
@@ -133,8 +136,8 @@ Result<uint32_t> ConstraintsFork(Process& process, uint32_t matcher) {
   const GuestMatcher* guest = PIE_TRY(MatcherOf(process, matcher));
   Charge charge = process.NewCharge();
   if (!charge.Grow(BytesBeyond(guest->matcher))) return PassMemoryLimit(process);
-  return process.handles().matchers.Emplace(
-      std::make_shared<GuestMatcher>(guest->matcher.Fork(), guest->name, std::move(charge)));
+  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
+      guest->matcher.Fork(), guest->name, std::move(charge), guest->compiled));
 }
 Status ConstraintsRollback(Process& process, uint32_t matcher, uint32_t tokens) {
   return PIE_TRY(MatcherOf(process, matcher))->matcher.Rollback(tokens);

@@ -104,6 +104,34 @@ TEST_F(ApiGrammarTest, ForksOfAMatcherAreChargedForItsText) {
   EXPECT_NE(refused.find("memory limit"), std::string::npos) << refused;
 }
 
+TEST_F(ApiGrammarTest, MatchersOfAGrammarShareTheChargeForIt) {
+  const auto held = [&](uint32_t matcher) -> const GuestMatcher& {
+    return **Ok(process_->handles().matchers.Get(matcher));
+  };
+  const uint32_t first = RegexMatcher("[a-c]+(x|y)"), second = RegexMatcher("[a-c]+(x|y)");
+  const uint32_t fork = Ok(ConstraintsFork(*process_, first));
+  const uint32_t other = RegexMatcher("[d-f]+");
+  ASSERT_TRUE(held(first).compiled);
+  EXPECT_GT(held(first).matcher.compiled_bytes(), 0u);
+  EXPECT_EQ(held(second).compiled, held(first).compiled);
+  EXPECT_EQ(held(fork).compiled, held(first).compiled);
+  EXPECT_NE(held(other).compiled, held(first).compiled);
+  const std::weak_ptr<const Charge> charge = held(first).compiled;
+  for (const uint32_t matcher : {first, second, fork}) Ok(MatcherDrop(*process_, matcher));
+  EXPECT_TRUE(charge.expired());
+}
+
+TEST_F(ApiGrammarTest, SlowGrammarsGiveTheSameTexts) {
+  constexpr auto kPattern = "key: [a-f]{3,5}; (x|yz)+ end";
+  const Made quick = RunHeld({RegexMatcher(kPattern)});
+  process_->user()->lent->Spend(1'000'000'000);
+  const Made slow = RunHeld({RegexMatcher(kPattern)});
+  EXPECT_EQ(slow.all.error, "");
+  EXPECT_EQ(slow.text, quick.text);
+  EXPECT_EQ(slow.all.ended, quick.all.ended);
+  EXPECT_EQ(slow.batches, quick.batches);
+}
+
 TEST_F(ApiGrammarTest, WrongSourcesAreErrorsWithTheirPlace) {
   const auto fault = [&](auto call) { return ErrorOf(Waited(call)); };
   EXPECT_NE(fault([&](host::Wait& w) { return GrammarFromRegex(*process_, "a(", w); }), "");

@@ -144,7 +144,7 @@ Result<uint32_t> ToolUseCreateDecoder(Process& process, uint32_t model) {
 Result<ToolUseEvent> ToolUseDecoderFeed(Process& process, uint32_t decoder,
                                         std::span<const uint32_t> tokens) {
   auto call = PIE_TRY(Feed(process, process.handles().tool_decoders, decoder, tokens));
-  if (!call) return ToolUseEventStart{};  // the contract has no other word for "no call yet"
+  if (!call) return ToolUseEventStart{};  // in the contract, this event means "no call yet"
   return ToolUseEventCall{{std::move(call->name), std::move(call->arguments)}};
 }
 
@@ -243,8 +243,11 @@ Result<uint32_t> ToolUseCreateMatcher(Process& process, uint32_t model, std::spa
                 "are given",
                 loaded->model.name);
   }
-  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
-      **std::move(made), "the grammar of the tools' calls", process.NewCharge()));
+  auto compiled = process.ChargeForGrammar(**made);
+  if (!compiled) return PassMemoryLimit(process);
+  return process.handles().matchers.Emplace(
+      std::make_shared<GuestMatcher>(**std::move(made), "the grammar of the tools' calls",
+                                     process.NewCharge(), std::move(compiled)));
 }
 
 }  // namespace pie::host

@@ -21,10 +21,6 @@ std::vector<std::shared_ptr<McpServers>> SourcesOf(Process& process) {
   return sources;
 }
 
-McpAnswer Refuse(int code, std::string message) {
-  return std::unexpected(McpError{.code = code, .message = std::move(message)});
-}
-
 // Asks the session's server, and waits for its answer. An answer that is not JSON becomes an error,
 // so a guest that parses it may rely on that.
 Result<McpAnswer> Ask(Process& process, uint32_t handle, std::string_view method,
@@ -36,11 +32,11 @@ Result<McpAnswer> Ask(Process& process, uint32_t handle, std::string_view method
                                   .method = method,
                                   .params = params});
   });
-  if (!answer) return Refuse(kMcpUnreachable, "mcp: " + answer.error().text);
+  if (!answer) return RefuseMcp(kMcpUnreachable, "mcp: " + answer.error().text);
   if (!*answer) return McpAnswer();  // the guest waits, and the bridge ignores this value
   if (**answer && !nlohmann::json::accept(***answer)) {
-    return Refuse(kMcpUnreachable,
-                  fmt::format("mcp: the answer of the server '{}' is not JSON", session->server));
+    return RefuseMcp(kMcpUnreachable, fmt::format("mcp: the answer of the server '{}' is not JSON",
+                                                  session->server));
   }
   return **std::move(answer);
 }
@@ -50,7 +46,7 @@ Result<McpAnswer> Ask(Process& process, uint32_t handle, std::string_view method
 std::optional<McpAnswer> RefuseLong(Process& process, size_t bytes) {
   const size_t most = process.engine().limits().max_mcp_request_bytes;
   if (bytes <= most) return std::nullopt;
-  return Refuse(
+  return RefuseMcp(
       kMcpInvalidParams,
       fmt::format("mcp: the request has {} bytes; at most {} KiB are allowed", bytes, most >> 10));
 }
@@ -65,7 +61,7 @@ Result<McpAnswer> AskByName(Process& process, uint32_t session, std::string_view
     if (args != "null") {
       auto parsed =
           ParseJsonObject(args, "mcp: the arguments must be a JSON object", kMcpJsonDepth);
-      if (!parsed) return Refuse(kMcpInvalidParams, parsed.error().text);
+      if (!parsed) return RefuseMcp(kMcpInvalidParams, parsed.error().text);
       params["arguments"] = *std::move(parsed);
     }
   }

@@ -87,7 +87,7 @@ class ApiStepTest : public ApiTest {
       return problem ? Given{.error = *problem} : Given{.token = chosen};
     }
   }
-  // Both ways, each in a context of its own.
+  // Runs the step both ways, each in its own context.
   void ExpectSame(const Asked& asked, bool fails = false) {
     const uint32_t one = NewContext(), other = NewContext();
     const Given given = Short(one, asked);
@@ -193,7 +193,7 @@ TEST_F(ApiStepTest, TellsWhatAPassFailedOf) {
   EXPECT_TRUE(Finish(first).token);
 }
 
-// The handle goes with the result; what is taken otherwise is not given again.
+// Taking the result drops the handle. A result that was taken by another call is not given again.
 TEST_F(ApiStepTest, IsTakenOnce) {
   uint32_t future = 0;
   const uint32_t context = NewContext();
@@ -205,7 +205,7 @@ TEST_F(ApiStepTest, IsTakenOnce) {
   EXPECT_EQ(Finish(future).error, "the output of this pass was taken before");
 }
 
-// As a pass without a seed does.
+// A step without a seed draws as a pass without a seed does.
 TEST_F(ApiStepTest, TakesADraw) {
   const uint64_t before = process_->SetDrawsAside(0);
   Short(NewContext(), {});

@@ -12,6 +12,36 @@ namespace pie::host {
 namespace {
 
 // Calls as the bridge makes them: over the C ABI, with a reply.
+TEST_F(ApiTest, TruncatedRowsAreNotChargedForTheirMasks) {
+  const auto run = [&](uint32_t first) {
+    const uint32_t pass = Ok(ForwardPassNew(*process_, model_));
+    Ok(ForwardPassContext(*process_, pass, context_));
+    Ok(Input(pass, {'a', 'b', 'c'}, {first, first + 1, first + 2}));
+    const std::vector<uint32_t> mask = {1, 1, 0, first + 1};  // hides the first token
+    const std::vector<pie_bridge::List<uint32_t>> rows(3, {mask.data(), mask.size()});
+    Ok(ForwardPassAttentionMask(*process_, pass, rows));
+    EXPECT_TRUE(BecomesReady(Ok(ForwardPassExecute(*process_, pass))));
+  };
+  const Context& context = *Ok(process_->handles().contexts.Get(context_));
+  EXPECT_EQ(context.mask_bytes(), 0u);
+  run(0);
+  const size_t three = context.mask_bytes();
+  EXPECT_GE(three, 3 * sizeof(Brle));
+  run(3);
+  const size_t six = context.mask_bytes();
+  EXPECT_GE(six, three + 3 * sizeof(Brle));
+  Ok(ContextTruncateWorkingPageTokens(*process_, context_, 2));
+  EXPECT_LT(context.mask_bytes(), six);
+  EXPECT_GT(context.mask_bytes(), three);
+  Ok(ContextTruncateWorkingPageTokens(*process_, context_, 1));
+  EXPECT_EQ(context.mask_bytes(), three);
+  const uint32_t fork = Ok(ContextFork(*process_, context_));
+  EXPECT_EQ(Ok(process_->handles().contexts.Get(fork))->mask_bytes(), three);
+  Ok(ContextTruncateWorkingPageTokens(*process_, fork, 3));
+  EXPECT_EQ(Ok(process_->handles().contexts.Get(fork))->mask_bytes(), 0u);
+  EXPECT_EQ(context.mask_bytes(), three);
+}
+
 TEST_F(ApiTest, TableAnswersOverTheAbi) {
   pie_bridge::Reply* reply = pie_bridge::pie_reply_new();
   void* guest = static_cast<wasm::Guest*>(process_.get());
@@ -134,7 +164,8 @@ TEST_F(ApiTest, RefusalsComeFromExecute) {
 
   pass = NewPass();
   Ok(Input(pass, {'a', 'b', 'c'}, {1, 2}));
-  Ok(Input(pass, {'a', 'b'}, {3, 4, 5}));  // together they would be as many
+  Ok(Input(pass, {'a', 'b'},
+           {3, 4, 5}));  // five numbers in all, but not one position for each token
   EXPECT_EQ(ErrorOf(ForwardPassExecute(*process_, pass)),
             "2 positions for 3 tokens: give one position for each token");
 

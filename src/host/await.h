@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "host/api.h"
+#include "host/engine.h"
 #include "host/pending.h"
 
 namespace pie::host {
@@ -32,6 +34,16 @@ Result<std::optional<T>> Await(Process& process, Wait& wait, Begin begin) {
   calls.Remove(wait.ticket);
   // A ticket belongs to one call, so the Pending has the type that this call began.
   return PIE_TRY(static_cast<Pending<T>&>(*call).Take());
+}
+
+// Runs `work`, which returns a Result<T>, on a thread that may wait for the disk. `calls` names
+// such calls in the error of a full queue ("calls for snapshots").
+template <class T, class Work>
+Result<std::optional<T>> AwaitFiles(Process& process, Wait& wait, std::string_view calls,
+                                    Work work) {
+  return Await<T>(process, wait, [&] {
+    return RunLater<T>(process.engine().file_work(), process.user()->name, calls, std::move(work));
+  });
 }
 
 }  // namespace pie::host

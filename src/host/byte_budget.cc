@@ -1,14 +1,8 @@
 #include "host/byte_budget.h"
 
+#include "base/round_up.h"
+
 namespace pie::host {
-namespace {
-
-size_t RoundUp(size_t bytes, size_t grain) {
-  return (bytes + grain - 1) / grain * grain;
-}
-
-}  // namespace
-
 bool InShare(size_t mine, size_t free, uint32_t percent) {
   if (percent >= 100) return true;
   using Wide = unsigned __int128;

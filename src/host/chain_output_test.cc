@@ -61,7 +61,7 @@ TEST_F(ChainOutputTest, TheEndWakesAndSaysWhy) {
   ASSERT_FALSE(output_.Take()->ended);
   output_.Give(7, Chain::End::kStop);
   EXPECT_TRUE(woken());
-  output_.Finish({});                   // Finish is called at every end
+  output_.Finish({});                   // Finish may be called again after the end
   output_.Give(8, Chain::End::kLimit);  // after the end, Give has no effect
   const auto taken = output_.Take();
   EXPECT_EQ(taken->tokens, Tokens({7}));

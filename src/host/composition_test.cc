@@ -1,5 +1,5 @@
 // Tests constraints, drafts, samplers, probes, forks, saved contexts, suspension, chains and
-// adapters in pairs: every pair gives the same tokens as a plain loop that computes everything anew
+// adapters in pairs: every pair gives the same tokens as a plain loop that recomputes everything
 // for each token.
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -179,7 +179,7 @@ class CompositionTest : public ApiChainTest, public ::testing::WithParamInterfac
 
   // --- the plain loop ---
 
-  // The logits behind a text: a new sequence on a scheduler that shares and suspends nothing.
+  // The logits after a text: a new sequence on a scheduler that shares and suspends nothing.
   std::vector<float> LogitsOf(const Tokens& text) {
     Forward forward;
     forward.sequence = plain_.Create();
@@ -197,7 +197,7 @@ class CompositionTest : public ApiChainTest, public ::testing::WithParamInterfac
     plain_.Drop(sequence);
     return std::get<LogitsSlot>((**slots).at(0)).logits;
   }
-  // The tokens that may follow `tokens`; none if nothing may.
+  // The tokens that may follow `tokens`; empty if none may.
   std::optional<Brle> MaskBehind(const Tokens& tokens) {
     std::vector<bool> allowed(plain_.info().vocab_size, true);
     const auto keep = [&](const Brle& runs) {
@@ -248,7 +248,7 @@ class CompositionTest : public ApiChainTest, public ::testing::WithParamInterfac
   bool is_drafted_by_engine() const {
     return set_.drafts == Drafts::kEngine || set_.drafts == Drafts::kModel;
   }
-  // A pass over what was not fed yet, which chooses the next token of the text.
+  // A pass over the tokens that were not fed yet. It chooses the next token of the text.
   uint32_t NextPass(const Text& text, const Tokens& draft) {
     const Tokens input = text.tokens.empty() ? kPrompt : Tokens{text.tokens.back()};
     const Counts counts = CountsOf(context_);

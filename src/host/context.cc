@@ -46,10 +46,27 @@ Result<std::unique_ptr<Context>> Context::Fork() const {
   }
   SequenceId copy = PIE_TRY(Copy());
   auto fork = std::make_unique<Context>(scheduler_, model_, copy, extent_);
-  fork->KeepMasks(std::move(masks));
+  fork->masks_ = std::move(masks);
+  fork->masked_rows_ = masked_rows_;
   fork->opened_ = opened_;
   fork->stored_bytes_ = stored_bytes_;
   return fork;
+}
+
+void Context::KeepMasks(Charge masks, std::span<const size_t> bytes) {
+  if (bytes.empty()) return;
+  masks_.Absorb(std::move(masks));
+  const auto first = tokens() - static_cast<uint32_t>(bytes.size());
+  for (uint32_t i = 0; i < bytes.size(); ++i) masked_rows_.push_back({first + i, bytes[i]});
+}
+
+void Context::ForgetMasks() {
+  size_t left = masks_.bytes();
+  while (!masked_rows_.empty() && masked_rows_.back().row >= tokens()) {
+    left -= masked_rows_.back().bytes;
+    masked_rows_.pop_back();
+  }
+  masks_.Resize(left);
 }
 
 Status Context::Commit(uint32_t pages) {
@@ -85,6 +102,7 @@ Status Context::Release(uint32_t pages) {
   if (extent_.working_tokens > room) {
     extent_.working_tokens = room;
     scheduler_->Truncate(sequence_, this->tokens());
+    ForgetMasks();
   }
   return {};
 }
@@ -104,6 +122,7 @@ Status Context::Truncate(uint32_t count) {
   extent_.committed_pages = committed;
   extent_.working_tokens = left - committed * page_tokens();
   scheduler_->Truncate(sequence_, left);
+  ForgetMasks();
   return {};
 }
 

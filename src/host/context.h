@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "host/byte_budget.h"
@@ -48,11 +50,12 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // Keeps the charge for the attention masks of the context's rows until the context is destroyed.
-  // A fork is charged for them as well.
-  void KeepMasks(Charge masks) { masks_.Absorb(std::move(masks)); }
+  // Keeps the charge for the attention masks of the context's last rows, one number of bytes for
+  // each, until the rows are truncated or the context is destroyed. A fork is charged for them as
+  // well.
+  void KeepMasks(Charge masks, std::span<const size_t> bytes);
   // The memory that the rows of the file take from which the context was opened; 0 if there is
-  // none. SetStored is called once, before anybody else knows of the context.
+  // none. SetStored is called once, before any other thread knows of the context.
   void SetStored(size_t bytes) { stored_bytes_ = bytes; }
   size_t stored_bytes() const { return stored_bytes_; }
   // Keeps the charges for the file that the context was opened from, and for the memory of its
@@ -103,7 +106,7 @@ class Context {
   // call on the context fails.
   Status ExecuteDrafts(Forward forward, std::shared_ptr<const DraftVerdict> verdict);
   // Queues a pass with a chain, whose tokens go to `output`. The first `own` tokens of the pass are
-  // its input; the tokens behind them belong to the chain.
+  // its input; the tokens after them belong to the chain.
   Status Run(Forward forward, uint32_t own, std::shared_ptr<ChainOutput> output);
   // How many passes may follow a pass of these tokens and positions. The pass after those fails
   // with `error`.
@@ -127,6 +130,8 @@ class Context {
   // Counts the drafts that were kept. Fails if there is no verdict yet.
   Status CountDrafts() const;
   void CountPass(uint32_t tokens);
+  // Ends the charge for the masks of rows that were truncated.
+  void ForgetMasks();
   // The charges of a context that was opened from a file.
   struct Opened {
     Opened(Charge of_file, Charge of_rows) : file(std::move(of_file)), rows(std::move(of_rows)) {}
@@ -138,7 +143,12 @@ class Context {
   SequenceId sequence_;
   mutable Extent extent_;
   Charge charge_, masks_;
-  std::shared_ptr<Opened> opened_;  // null: the context was not opened from a file
+  struct MaskedRow {
+    uint32_t row = 0;
+    size_t bytes = 0;
+  };
+  std::vector<MaskedRow> masked_rows_;  // in order
+  std::shared_ptr<Opened> opened_;      // null: the context was not opened from a file
   size_t stored_bytes_ = 0;
   // Passes share it, because they may outlive the context.
   std::shared_ptr<std::atomic<uint64_t>> cached_tokens_ =
@@ -146,7 +156,7 @@ class Context {
   BidPlan bids_;
   std::optional<double> next_bid_;
   mutable std::shared_ptr<ChainOutput>
-      chain_;  // the running chain, of which the guest has not taken all tokens
+      chain_;  // the running chain; the guest has not taken all of its tokens
   mutable std::shared_ptr<const DraftVerdict> verdict_;
   bool first_taken_ = false;  // the guest has taken the chain's first token, which no pass has fed
   bool destroyed_ = false;

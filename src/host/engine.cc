@@ -24,6 +24,7 @@ constexpr size_t kCompilers = 4;  // each takes up to CompileLimits::memory_byte
 constexpr size_t kFileThreads = 4;
 // One user may have one of them, because two grammars at most are compiled at the same time.
 constexpr size_t kGrammarThreads = 2;
+constexpr size_t kRulesThreads = 2;
 constexpr size_t kQueuedMasks = 4'096;  // if the queue is full, the device makes the mask
 constexpr size_t kRecentUsers = 1'024;
 
@@ -58,7 +59,8 @@ Engine::Engine(EngineOptions options)
       launch_work_("pie-launch", kLaunchThreads, options_.limits.max_queued_calls),
       compile_work_("pie-compile", kCompilers, options_.limits.max_queued_calls),
       grammar_work_("pie-grammar", kGrammarThreads, options_.limits.max_queued_calls),
-      mask_work_("pie-masks", 1, kQueuedMasks) {
+      mask_work_("pie-masks", 1, kQueuedMasks),
+      rules_work_("pie-rules", kRulesThreads, options_.limits.max_passes) {
   for (const LoadedModel& loaded : options_.models) {
     if (loaded.draft_scheduler != nullptr) continue;
     schedulers_.push_back(loaded.scheduler);
@@ -124,6 +126,7 @@ Engine::~Engine() {
   launch_work_.Stop();  // nothing is launched from here on
   file_work_.Stop();
   grammar_work_.Stop();
+  rules_work_.Stop();  // its jobs report to the schedulers
   std::vector<std::shared_ptr<Process>> running;
   {
     std::lock_guard lock(mutex_);
@@ -388,8 +391,8 @@ void Engine::Withdraw(const std::shared_ptr<Process>& process) {
   process->self_.reset();
 }
 
-// Only says where the folders are. The bridge makes them, because a busy disk may take long for
-// that.
+// Only chooses the paths of the folders. The bridge makes the folders, because that may take long
+// on a busy disk.
 void Engine::NameFolders(const std::shared_ptr<Process>& process) {
   const std::string user = FolderName(process->options_.username);
   if (options_.allow_fs) {

@@ -162,6 +162,8 @@ class Engine {
   WorkQueue& grammar_work() { return grammar_work_; }
   // The thread of this queue makes masks while a device runs. Null: the device makes them.
   WorkQueue* mask_work() { return options_.mask_thread ? &mask_work_ : nullptr; }
+  // The threads of this queue work for the grammars of users who have spent their LentTime.
+  WorkQueue& rules_work() { return rules_work_; }
   // The recent tokens of the user's chains on a model, from which drafts are made.
   std::shared_ptr<RecentTokens> RecentOf(std::string_view user, uint32_t model);
   // The inferlets of a user that outlive those that launched them.
@@ -228,7 +230,7 @@ class Engine {
   std::unique_ptr<wasm::Runtime> runtime_;
   std::map<std::pair<std::string, uint32_t>, std::shared_ptr<RecentTokens>> recent_;
   // Declared last: their jobs use the members above.
-  WorkQueue file_work_, launch_work_, compile_work_, grammar_work_, mask_work_;
+  WorkQueue file_work_, launch_work_, compile_work_, grammar_work_, mask_work_, rules_work_;
 };
 
 }  // namespace pie::host

@@ -1,6 +1,7 @@
 #include "host/execute.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "host/matcher_rules.h"
 #include "sched/pass.h"
@@ -49,9 +50,12 @@ SampleSpec ToSpec(const pie_bridge::Sampler& sampler) {
   return spec;
 }
 
-size_t MaskBytes(const Forward& forward) {
-  size_t bytes = 0;
-  for (const Brle& mask : forward.attention) bytes += sizeof(Brle) + mask.size() * sizeof(uint32_t);
+// The memory of the attention mask of each row.
+std::vector<size_t> MaskBytes(const Forward& forward) {
+  std::vector<size_t> bytes;
+  for (const Brle& mask : forward.attention) {
+    bytes.push_back(sizeof(Brle) + mask.size() * sizeof(uint32_t));
+  }
   return bytes;
 }
 
@@ -202,7 +206,11 @@ void MakeRules(Process& process, Pass& pass) {
   if (pass.matchers.empty()) return;
   pass.forward.rules = std::make_shared<MatcherRules>(
       std::move(pass.matchers), pass.forward.logit_mask, InfoOf(process, pass).vocab_size,
-      process.engine().mask_work(), process.user()->name);
+      MatcherRules::Owner{.user = process.user()->name,
+                          .masks = process.engine().mask_work(),
+                          .ahead = &process.engine().rules_work(),
+                          .lent = process.user()->lent,
+                          .charge = process.NewCharge()});
 }
 
 Status AddDrafts(Process& process, Pass& pass, uint32_t step, uint32_t row) {
@@ -288,7 +296,9 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
     return PassMemoryLimit(process);
   }
   // The context keeps the attention masks of its rows, so they are charged to the context below.
-  const size_t mask_bytes = MaskBytes(pass.forward);
+  const std::vector<size_t> bytes_of_masks = MaskBytes(pass.forward);
+  const size_t mask_bytes =
+      std::accumulate(bytes_of_masks.begin(), bytes_of_masks.end(), size_t{0});
   const size_t most_mask_bytes = process.engine().limits().max_mask_bytes;
   if (mask_bytes > most_mask_bytes - std::min(context.mask_bytes(), most_mask_bytes)) {
     return Fail(Code::kExhausted,
@@ -308,7 +318,7 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
     process.handles().outputs.Remove(handle);
     return std::unexpected(std::move(queued.error()));
   }
-  context.KeepMasks(std::move(masks));
+  context.KeepMasks(std::move(masks), bytes_of_masks);
   return handle;
 }
 

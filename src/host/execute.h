@@ -31,7 +31,7 @@ void AddSampler(Process& process, Pass& pass, std::span<const uint32_t> rows,
 void ReadLastRow(Process& process, Pass& pass);
 // Makes the pass's matchers its rules, if it has any. Call it once the pass is valid.
 void MakeRules(Process& process, Pass& pass);
-// Checks the drafts of a valid pass, and adds them behind its tokens. `step` is the number of the
+// Checks the drafts of a valid pass, and adds them after its tokens. `step` is the number of the
 // chain's token that the last row of the input chooses, and `row` is the row of its draw (DrawKey).
 Status AddDrafts(Process& process, Pass& pass, uint32_t step, uint32_t row);
 // Checks a pass before it is queued, and fixes the version of its adapter. The scheduler and the

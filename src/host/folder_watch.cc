@@ -116,8 +116,9 @@ void FolderWatch::Run() {
   }
 }
 
-// Files without content take no space of a quota, but there are only so many on a disk. When there
-// are too many, stops the process that has the most, of the user who has the most.
+// Files without content take no space of a quota, but a disk can hold only a limited number of
+// files. When there are too many, stops the process with the most files of the user with the most
+// files.
 void FolderWatch::StopWhoHasMost(
     const std::vector<std::pair<std::shared_ptr<Process>, size_t>>& entries) const {
   struct Own {

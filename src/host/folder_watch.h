@@ -1,7 +1,7 @@
 // FolderWatch: limits the number of files and folders that a guest makes, and their depth. (The
-// bridge counts the bytes that guests write: bridge/src/wasm/quota.rs.) A thread of its own counts
-// the files a few times a second, and stops a process that has made too many. Any thread may call
-// it.
+// bridge counts the bytes that guests write: bridge/src/wasm/accounts.rs.) A thread of its own
+// counts the files a few times a second, and stops a process that has made too many. Any thread may
+// call it.
 #pragma once
 
 #include <condition_variable>

@@ -93,7 +93,7 @@ TEST_F(HubTest, FullSubscriptionByBytes) {
   EXPECT_EQ(slow->dropped(), 1u);
   EXPECT_EQ(slow->Take(), std::string(60, 'b'));
   EXPECT_EQ(slow->Take(), std::nullopt);
-  EXPECT_EQ(slow->dropped(), 1u) << "what is read is not lost";
+  EXPECT_EQ(slow->dropped(), 1u) << "only the unread message is lost";
 }
 
 TEST_F(HubTest, UnsubscribedHearsNothingMore) {
@@ -133,7 +133,7 @@ TEST_F(HubTest, TopicsHaveAnEndAndLeaveRoomForOthers) {
   EXPECT_EQ(refused.error().text, "messaging: you use 7 topics, and all users 7 of 8");
   EXPECT_TRUE(hub_.Push(users_.Of("ada"), "ada", "1", "x")) << "known topics go on";
   EXPECT_FALSE(hub_.Subscribe(users_.Of("ada"), "ada", "another"));
-  EXPECT_TRUE(hub_.Push(users_.Of("bob"), "bob", "work", "x")) << "one user cannot take them all";
+  EXPECT_TRUE(hub_.Push(users_.Of("bob"), "bob", "work", "x")) << "one user cannot take all topics";
 }
 
 TEST_F(HubTest, AbandonedTopicsMakeRoom) {
@@ -148,7 +148,7 @@ TEST_F(HubTest, AbandonedTopicsMakeRoom) {
     ASSERT_TRUE(hub.Push(users.Of("ada"), "ada", std::to_string(i), "nobody reads this")) << i;
   }
   ASSERT_TRUE(hub.Push(users.Of("ada"), "ada", "awaited", "x"));
-  EXPECT_EQ(waits->Take(), "x") << "a topic that somebody waits at stays";
+  EXPECT_EQ(waits->Take(), "x") << "a topic with a waiting reader stays";
 }
 
 TEST_F(HubTest, AMessageIsChargedToItsSender) {

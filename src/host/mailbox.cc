@@ -1,6 +1,6 @@
 #include "host/mailbox.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace pie::host {
 namespace {
@@ -10,8 +10,12 @@ constexpr size_t kMessageBytes = 128;  // memory of a message besides its text
 }  // namespace
 
 Letter::~Letter() {
-  // No lock is needed, because no other thread holds this letter any more.
-  if (message_) box_->PutBack(*std::move(message_));
+  // The box may be about to serve this letter.
+  std::lock_guard lock(box_->mutex_);
+  if (place_) box_->waiting_.erase(*place_);
+  if (!message_) return;
+  box_->messages_.push_front(*std::move(message_));
+  box_->Deliver();
 }
 
 std::optional<std::string> Letter::Take() {
@@ -24,9 +28,9 @@ std::optional<std::string> Letter::Take() {
 }
 
 Status Mailbox::Push(std::string text, Charge charge) {
-  Served served;
   std::lock_guard lock(mutex_);
-  if (closed_) return Fail(Code::kCancelled, "nobody will read this message: the reader has ended");
+  if (closed_)
+    return Fail(Code::kCancelled, "the message cannot be delivered: its reader has ended");
   if (kept_ >= max_messages_ || bytes_ + text.size() > max_bytes_) {
     return Fail(Code::kExhausted, "the queue is full: {} messages, {} KiB wait to be read", kept_,
                 bytes_ >> 10);
@@ -39,27 +43,17 @@ Status Mailbox::Push(std::string text, Charge charge) {
   ++kept_;
   bytes_ += text.size();
   messages_.push_back({std::move(text), std::move(charge)});
-  Deliver(served);
+  Deliver();
   return {};
-}
-
-void Mailbox::PutBack(Message message) {
-  Served served;
-  std::lock_guard lock(mutex_);
-  messages_.push_front(std::move(message));
-  Deliver(served);
 }
 
 std::shared_ptr<Letter> Mailbox::Receive() {
   auto letter = std::make_shared<Letter>(shared_from_this());
-  Served served;
   std::lock_guard lock(mutex_);
-  DropExpired();
-  waiting_.push_back(letter);
-  Deliver(served);
+  letter->place_ = waiting_.insert(waiting_.end(), letter.get());
+  Deliver();
   if (!waiting_.empty() && (closed_ || interrupted_)) {
-    letter->signal_.Fire();
-    waiting_.clear();
+    TellWaiting();
     interrupted_ = false;
   }
   return letter;
@@ -70,26 +64,16 @@ void Mailbox::Forget(size_t bytes) {
   bytes_ -= bytes;
 }
 
-// Letters that were dropped before they received a message are still in the queue of letters. The
-// search for them is slow, so it runs only when the queue has doubled.
-void Mailbox::DropExpired() {
-  if (waiting_.size() < drop_expired_at_) return;
-  std::erase_if(waiting_, [](const auto& letter) { return letter.expired(); });
-  drop_expired_at_ = std::max<size_t>(64, waiting_.size() * 2);
-}
-
 void Mailbox::Close() {
-  Served told;
   std::lock_guard lock(mutex_);
   closed_ = true;
-  TellWaiting(told);
+  TellWaiting();
 }
 
 void Mailbox::Interrupt() {
-  Served told;
   std::lock_guard lock(mutex_);
-  TellWaiting(told);
-  interrupted_ = told.empty();
+  interrupted_ = waiting_.empty();
+  TellWaiting();
 }
 
 void Mailbox::Resume() {
@@ -97,35 +81,33 @@ void Mailbox::Resume() {
   interrupted_ = false;
 }
 
-void Mailbox::TellWaiting(Served& told) {
-  for (auto& waiting : waiting_) {
-    if (auto letter = waiting.lock()) {
-      letter->signal_.Fire();
-      told.push_back(std::move(letter));
-    }
+void Mailbox::TellWaiting() {
+  for (Letter* letter : waiting_) {
+    letter->place_.reset();
+    letter->signal_.Fire();
   }
   waiting_.clear();
 }
 
 bool Mailbox::idle() const {
   std::lock_guard lock(mutex_);
-  return kept_ == 0 && std::ranges::all_of(waiting_, &std::weak_ptr<Letter>::expired);
+  return kept_ == 0 && waiting_.empty();
 }
 
 bool Mailbox::awaited() const {
   std::lock_guard lock(mutex_);
-  return !std::ranges::all_of(waiting_, &std::weak_ptr<Letter>::expired);
+  return !waiting_.empty();
 }
 
-void Mailbox::Deliver(Served& served) {
+// A letter that is being destroyed waits for the mutex: it puts its message back.
+void Mailbox::Deliver() {
   while (!messages_.empty() && !waiting_.empty()) {
-    auto letter = waiting_.front().lock();
+    Letter* const letter = waiting_.front();
     waiting_.pop_front();
-    if (!letter) continue;
+    letter->place_.reset();
     letter->message_ = std::move(messages_.front());
     messages_.pop_front();
     letter->signal_.Fire();
-    served.push_back(std::move(letter));
   }
 }
 

@@ -6,12 +6,12 @@
 #pragma once
 
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/result.h"
 #include "host/byte_budget.h"
@@ -42,7 +42,9 @@ class Letter {
   friend class Mailbox;
   std::shared_ptr<Mailbox> box_;
   wasm::Signal signal_;
-  std::optional<Message> message_;  // guarded by the box's mutex
+  // Guarded by the box's mutex.
+  std::optional<Message> message_;
+  std::optional<std::list<Letter*>::iterator> place_;  // among those that wait
 };
 
 class Mailbox : public std::enable_shared_from_this<Mailbox> {
@@ -54,7 +56,7 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   Status Push(std::string text, Charge charge = {});
   // Returns a letter for the next message. Letters are served in the order of these calls.
   std::shared_ptr<Letter> Receive();
-  // Says that no further message will arrive. Waiting letters are told that there is nothing.
+  // Says that no further message will arrive. Waiting letters are told so.
   void Close();
   // Says that the writer has left and may come back. Waiting letters are told that there is
   // nothing. If there are none, the next letter is told so, once. Messages in the box are delivered
@@ -68,22 +70,19 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
 
  private:
   friend class Letter;
-  // Called with the mutex held. Letters that received something are moved to `served`, which the
-  // caller destroys after it has unlocked: it may hold the last reference, and ~Letter locks.
-  using Served = std::vector<std::shared_ptr<Letter>>;
-  void Deliver(Served& served);
-  void TellWaiting(Served& told);
-  void PutBack(Message message);
+  // Called with the mutex held.
+  void Deliver();
+  void TellWaiting();
   void Forget(size_t bytes);
-  void DropExpired();
 
   const size_t max_messages_, max_bytes_;
   mutable std::mutex mutex_;
   std::deque<Message> messages_;
   size_t kept_ = 0;   // messages here and in unread letters
   size_t bytes_ = 0;  // the memory of those messages
-  std::deque<std::weak_ptr<Letter>> waiting_;
-  size_t drop_expired_at_ = 64;
+  // A letter leaves the list when it is served, told or destroyed, so nothing remains of letters
+  // that were dropped.
+  std::list<Letter*> waiting_;
   bool closed_ = false;
   bool interrupted_ = false;  // the writer has left, and no letter was told
 };

@@ -1,7 +1,9 @@
 #include "host/mailbox.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <string>
@@ -59,6 +61,31 @@ TEST(Mailbox, LetterDroppedBeforeAnythingCameTakesNothing) {
   auto second = box->Receive();
   ASSERT_TRUE(box->Push("a"));
   EXPECT_EQ(second->Take(), "a");
+}
+
+TEST(Mailbox, NothingRemainsOfDroppedLetters) {
+  constexpr size_t kBoxes = 2'000, kLetters = 60;
+  std::vector<std::shared_ptr<Mailbox>> boxes;
+  for (size_t i = 0; i < kBoxes; ++i) boxes.push_back(Box());
+  const size_t before = mallinfo2().uordblks;
+  for (const auto& box : boxes) {
+    for (size_t i = 0; i < kLetters; ++i) box->Receive().reset();
+    EXPECT_FALSE(box->awaited());
+  }
+  const size_t after = mallinfo2().uordblks;
+  EXPECT_LT(after - std::min(after, before), kBoxes * kLetters * 8);
+}
+
+TEST(Mailbox, ALetterThatIsDroppedWhileItIsServedLosesNothing) {
+  for (int i = 0; i < 2'000; ++i) {
+    auto box = Box();
+    auto letter = box->Receive();
+    std::thread sender([&] { ASSERT_TRUE(box->Push("a")); });
+    letter.reset();
+    sender.join();
+    EXPECT_EQ(box->Receive()->Take(), "a");
+    EXPECT_TRUE(box->idle());
+  }
 }
 
 TEST(Mailbox, FullByMessages) {
@@ -144,7 +171,7 @@ TEST(Mailbox, IdleOnlyWhenNobodyNeedsIt) {
   auto box = Box();
   EXPECT_TRUE(box->idle());
   auto letter = box->Receive();
-  EXPECT_FALSE(box->idle()) << "somebody waits";
+  EXPECT_FALSE(box->idle()) << "a letter waits";
   ASSERT_TRUE(box->Push("a"));
   EXPECT_FALSE(box->idle()) << "an unread letter may come back";
   EXPECT_TRUE(letter->Take());
@@ -196,9 +223,9 @@ TEST(Mailbox, AWriterThatLeavesIsToldOnce) {
   auto box = std::make_shared<Mailbox>(8, 1024);
   auto waiting = box->Receive();
   box->Interrupt();
-  EXPECT_FALSE(waiting->Take()) << "it was told: nothing comes";
+  EXPECT_FALSE(waiting->Take()) << "it was told that no message comes";
   auto next = box->Receive();
-  ASSERT_TRUE(box->Push("back")) << "and waits again";
+  ASSERT_TRUE(box->Push("back")) << "the box takes messages again";
   EXPECT_EQ(next->Take(), "back");
 
   box->Interrupt();  // no letter waits: messages are delivered first, then one letter is told

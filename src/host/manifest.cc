@@ -70,6 +70,9 @@ class Reader {
         return FailAt(*optional, "parameter '{}': 'optional' must be true or false", name);
       }
       parameter.optional = optional->as_boolean()->get();
+    } else {
+      // Other tools write what the program takes instead. It is the program that does so.
+      parameter.optional = table->contains("default");
     }
     parameter.description = PIE_TRY(Text(*table, "description", false));
     return parameter;

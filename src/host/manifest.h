@@ -27,7 +27,7 @@ struct Manifest {
   std::string version;
   std::string description;
   std::vector<Parameter> parameters;
-  // Says what is unknown here and has no effect, each with its line.
+  // Notices about keys and types that are unknown and have no effect, each with its line.
   std::vector<std::string> notices;
 
   std::string id() const { return name + "@" + version; }

@@ -41,6 +41,18 @@ TEST(Manifest, ReadsAGoodOne) {
   }
 }
 
+TEST(Manifest, AParameterWithADefaultMayBeMissing) {
+  auto manifest = ParseManifest(
+      "[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\n"
+      "n = { type = \"int\", default = 4 }\nm = { default = 4, optional = false }\n",
+      "Pie.toml");
+  ASSERT_TRUE(manifest) << manifest.error().text;
+  EXPECT_TRUE(manifest->notices.empty());
+  const std::vector<std::string> warnings = manifest->Warnings(nlohmann::json::object());
+  ASSERT_EQ(warnings.size(), 1u) << "what the manifest says of 'optional' holds";
+  EXPECT_EQ(warnings[0], "parameter 'm' (any) is missing");
+}
+
 TEST(Manifest, NamesAndVersionsThatAreGood) {
   for (const char* name : {"a", "a1", "my-app", "a-1-b", "my-app-2"}) {
     EXPECT_TRUE(

@@ -6,6 +6,13 @@ namespace pie::host {
 
 McpError McpErrorFrom(std::string_view text) {
   constexpr size_t kMostMessageBytes = 64ull << 10;
+  // The thread that parses it serves all clients.
+  constexpr size_t kMostParsedBytes = 256ull << 10;
+  if (text.size() > kMostParsedBytes) {
+    return {.code = kMcpUnreachable,
+            .message = fmt::format("mcp: the error has {} bytes; at most {} KiB are allowed",
+                                   text.size(), kMostParsedBytes >> 10)};
+  }
   const auto json = ParseJsonObject(text, "an error of an MCP server", kMcpJsonDepth);
   if (json && json->contains("message") && (*json)["message"].is_string()) {
     McpError error{.code = kMcpUnreachable, .message = (*json)["message"]};

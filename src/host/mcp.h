@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -26,6 +27,11 @@ inline constexpr int kMcpTimeout = -32003;
 inline constexpr uint32_t kMcpJsonDepth = 128;
 
 using McpAnswer = std::expected<std::string, McpError>;  // the JSON of a result, or an error
+
+// An answer that is an error of the engine's own.
+inline McpAnswer RefuseMcp(int code, std::string message) {
+  return std::unexpected(McpError{.code = code, .message = std::move(message)});
+}
 
 // One request of a process.
 struct McpRequest {

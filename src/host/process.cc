@@ -9,7 +9,7 @@
 namespace pie::host {
 namespace {
 
-constexpr uint32_t kMostGrammars = 1'024;  // and as many matchers
+constexpr uint32_t kMostGrammars = 1'024;  // also the limit on matchers
 // The memory that a process takes from its user's account at a time.
 constexpr size_t kMemoryGrain = 64 << 10;
 // The memory of a context: its handle and its lane in the scheduler.
@@ -17,8 +17,24 @@ constexpr size_t kContextBytes = 2'048;
 
 }  // namespace
 
+std::shared_ptr<const Charge> Process::ChargeForGrammar(const Matcher& matcher) {
+  const auto found = compiled_.find(matcher.compiled_id());
+  if (found != compiled_.end()) {
+    if (auto charge = found->second.lock()) return charge;
+  }
+  auto charge = std::make_shared<Charge>(NewCharge());
+  const size_t bytes = matcher.compiled_bytes();
+  if (!charge->Grow(bytes - std::min(bytes, kCompiledBytes))) return nullptr;
+  if (compiled_.size() >= forget_compiled_at_) {
+    std::erase_if(compiled_, [](const auto& entry) { return entry.second.expired(); });
+    forget_compiled_at_ = std::max<size_t>(64, 2 * compiled_.size());
+  }
+  compiled_[matcher.compiled_id()] = charge;
+  return charge;
+}
+
 Status GuestMatcher::Accept(std::span<const uint32_t> tokens) {
-  // What tokens take is known when they were accepted, so a few are accepted at a time.
+  // The memory of tokens is known only after they were accepted, so a few are accepted at a time.
   constexpr size_t kTokens = 64;
   size_t taken = 0;
   do {
@@ -72,6 +88,7 @@ Process::Process(Engine* engine, InstanceId id, Options options)
       handles_(std::make_unique<Handles>(engine->limits().max_handles, engine->live_handles(),
                                          memory_.get())),
       linear_(ChargeTo(user_, &User::linear)),
+      open_files_(ChargeTo(user_, &User::open_files)),
       pace_(std::make_shared<Pace>(engine->pace())) {
   const Limits& limits = engine->limits();
   inbox_ = std::make_shared<Mailbox>(limits.max_queued_messages, limits.max_queued_bytes);
@@ -229,6 +246,10 @@ bool Process::OnGrow(uint64_t bytes) {
   return linear_.Grow(bytes);
 }
 
+bool Process::OnOpenFiles(uint64_t count) {
+  return open_files_.Grow(count);
+}
+
 // A return value outlives the process: the session or the parent's handle holds it.
 void Process::ChargeExit(wasm::Exit& exit) {
   const size_t most = engine_->limits().max_message_bytes;
@@ -260,6 +281,7 @@ void Process::OnExit(wasm::Exit exit) {
   handles_.reset();
   wallet_.reset();
   linear_.Release();
+  open_files_.Release();
   {
     std::lock_guard lock(mutex_);
     cancelled_ = true;  // from here on, no call detaches the process

@@ -81,8 +81,12 @@ inline constexpr size_t kGrammarBytes = 64 << 10;
 // A matcher that a guest holds. When the guest uses it, it first accepts the tokens that the guest
 // has taken from a chain since.
 struct GuestMatcher {
-  GuestMatcher(Matcher of, std::string called, Charge paid)
-      : matcher(std::move(of)), name(std::move(called)), charge(std::move(paid)) {}
+  GuestMatcher(Matcher of, std::string called, Charge paid,
+               std::shared_ptr<const Charge> paid_for_grammar)
+      : matcher(std::move(of)),
+        name(std::move(called)),
+        charge(std::move(paid)),
+        compiled(std::move(paid_for_grammar)) {}
   // Accepts all tokens, or none. Fails also if the text would take too much memory.
   Status Accept(std::span<const uint32_t> tokens);
   Status CatchUp() {
@@ -90,13 +94,16 @@ struct GuestMatcher {
     return Accept(std::exchange(behind, {}));
   }
   Matcher matcher;
-  std::string name;              // how errors call it
-  std::vector<uint32_t> behind;  // taken from a chain, and not accepted yet
-  Charge charge;                 // for the memory of the text beyond kMatcherBytes
+  std::string name;                        // its name in errors
+  std::vector<uint32_t> behind;            // taken from a chain, and not accepted yet
+  Charge charge;                           // for the memory of the text beyond kMatcherBytes
+  std::shared_ptr<const Charge> compiled;  // for the compiled grammar; other matchers share it
 };
 // Each matcher is charged for this, and for the memory of its text beyond it. Nearly all texts need
 // less.
 inline constexpr size_t kMatcherBytes = 64 << 10;
+// A process is charged for the memory of each compiled grammar beyond this.
+inline constexpr size_t kCompiledBytes = 256 << 10;
 inline size_t BytesBeyond(const Matcher& matcher) {
   return matcher.bytes() - std::min(matcher.bytes(), kMatcherBytes);
 }
@@ -114,7 +121,7 @@ struct Pass {
   std::vector<MatcherRules::Named> matchers;             // copies of the guest's matchers
   std::vector<std::shared_ptr<GuestMatcher>> followers;  // the originals of these copies
   std::vector<uint32_t> drafts, draft_positions;
-  bool wants_drafts = false;  // the engine shall draft tokens
+  bool wants_drafts = false;  // the guest asked the engine to draft tokens
   bool seeded = false;
   std::shared_ptr<NamedAdapter> adapter;  // null: the model without an adapter
   std::optional<int64_t> zo_seed;
@@ -196,13 +203,16 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   // Passes for which the guest gives no seed are numbered, and each draws from the seed of its
   // number. SetDrawsAside reserves `count` numbers and returns the first.
   uint64_t SetDrawsAside(uint64_t count);
-  // Gives back the numbers behind the first `used`, unless other numbers were reserved meanwhile.
+  // Gives back the numbers after the first `used`, unless other numbers were reserved meanwhile.
   void ReturnDraws(uint64_t first, uint64_t count, uint64_t used);
   DrawSeeds draw_seeds() const;
   uint64_t NextSeed() { return draw_seeds().Of(SetDrawsAside(1)); }
   const std::shared_ptr<User>& user() const { return user_; }
   // A charge for memory of the engine that the guest causes to be allocated.
   Charge NewCharge() { return Charge(memory_); }
+  // A charge for the compiled grammar of a matcher, which the matchers of this process share. Null:
+  // the process or its user has not enough memory left. Called by the guest's thread.
+  std::shared_ptr<const Charge> ChargeForGrammar(const Matcher& matcher);
   const std::shared_ptr<Pace>& pace() const { return pace_; }
 
   // The functions below are for the process's client.
@@ -235,6 +245,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   void OnResponseBody(std::string_view bytes) override;
   void OnResponseEnd(bool complete) override;
   bool OnGrow(uint64_t bytes) override;
+  bool OnOpenFiles(uint64_t count) override;
   void OnExit(wasm::Exit exit) override;
 
   // The objects that the guest holds. Null after the process has ended.
@@ -286,11 +297,16 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   Charge place_in_table_, input_;  // for the process itself, and for its input
   Charge detached_;                // for outliving its parent
   Charge linear_;                  // for its linear memories
+  Charge open_files_;              // for its open files, streams and sockets
   Charge exit_charge_;             // for its return value
   std::atomic<bool> is_detached_ = false;
   const std::shared_ptr<Pace> pace_;
   const int64_t launched_ns_ = SteadyClock::Get().NowNs();
   uint64_t draws_ = 0;  // the next number of SetDrawsAside
+  // The compiled grammars of its matchers, by id. Those that it holds no longer are forgotten when
+  // there are twice as many.
+  std::unordered_map<size_t, std::weak_ptr<const Charge>> compiled_;
+  size_t forget_compiled_at_ = 64;
   std::string scratch_dir_, data_dir_;
   std::atomic<bool> has_place_ = false;  // the process has a place among those that run
 

@@ -25,8 +25,8 @@ TEST(ScratchRoot, RemovesItsFolderAndThoseOfEnginesThatWereKilled) {
     fs::create_directories(root + "/killed/ada/1");
     auto second = ScratchRoot::Make(root, "second");
     ASSERT_TRUE(second) << second.error().text;
-    EXPECT_FALSE(fs::exists(root + "/killed")) << "no engine had it";
-    EXPECT_TRUE(fs::exists((*first)->dir() + "/ada/1")) << "an engine has it";
+    EXPECT_FALSE(fs::exists(root + "/killed")) << "no engine had locked the folder";
+    EXPECT_TRUE(fs::exists((*first)->dir() + "/ada/1")) << "an engine has locked the folder";
   }
   EXPECT_TRUE(fs::is_empty(root));
 }

@@ -194,7 +194,7 @@ Result<std::unique_ptr<Context>> Snapshots::FromFile(std::shared_ptr<SnapshotFil
       info.page_tokens != device.page_tokens) {
     return Fail(Code::kInvalid,
                 "snapshot '{}' has KV pages in the format \"{}\", this engine uses \"{}\": use the "
-                "same settings, or delete it and save it anew",
+                "same settings, or delete it and save it again",
                 info.name, info.layout, device.layout);
   }
   if (!RowsFit(file->rows(), device)) {

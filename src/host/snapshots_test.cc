@@ -92,7 +92,7 @@ class SnapshotFilesTest : public testing::Test {
     Append(*context, count, first);
     return context;
   }
-  // The greedy token behind it.
+  // The greedy token after it.
   uint32_t Append(Context& context, uint32_t count, uint32_t first) {
     auto slot = std::make_shared<std::promise<Result<std::vector<Slot>>>>();
     Forward forward;
@@ -159,7 +159,7 @@ TEST_F(SnapshotFilesTest, SurviveARestartAndAreNotComputedAgain) {
     expected = Append(*context, 1, 'x');  // later changes are not in it
     ASSERT_EQ(last_error_, "");
   }
-  EXPECT_EQ(snapshots().size(), 0u) << "it holds no pages";
+  EXPECT_EQ(snapshots().size(), 0u) << "an opened context holds no pages";
   Restart();
   auto opened = snapshots().Open("ada", 0, "s");
   ASSERT_TRUE(opened) << opened.error().text;
@@ -169,7 +169,7 @@ TEST_F(SnapshotFilesTest, SurviveARestartAndAreNotComputedAgain) {
   EXPECT_EQ(Append(**opened, 1, 'x'), expected);
   EXPECT_EQ(Computed(), 1u) << "only the new token";
   EXPECT_EQ(machine_->scheduler.stats().pages_restored, 8u);
-  // Again, while all but the partial page are in memory.
+  // The same while all pages but the partial one are in memory.
   auto again = snapshots().Open("ada", 0, "s");
   ASSERT_TRUE(again);
   EXPECT_EQ(Append(**again, 1, 'x'), expected);
@@ -187,7 +187,7 @@ TEST_F(SnapshotFilesTest, TakeAndDeleteRemove) {
   EXPECT_EQ(snapshots().Open("ada", 0, "s").error().code, Code::kNotFound);
   EXPECT_EQ(snapshots().Delete("ada", 0, "s").error().code, Code::kNotFound);
   const uint32_t expected = Append(*context, 1, 'x');
-  EXPECT_EQ(Append(**taken, 1, 'x'), expected) << "it has what it took";
+  EXPECT_EQ(Append(**taken, 1, 'x'), expected) << "the taken context is complete";
   ASSERT_TRUE(Save("ada", "s", **taken));
   EXPECT_TRUE(snapshots().Delete("ada", 0, "s"));
   EXPECT_EQ(Files().size(), 0u);
@@ -212,7 +212,7 @@ TEST_F(SnapshotFilesTest, UsersAndModelsAreApart) {
   EXPECT_EQ(snapshots().Open("bob", 0, "s").error().text, "no snapshot is named 's'");
   EXPECT_EQ(snapshots().Delete("bob", 0, "s").error().code, Code::kNotFound);
   EXPECT_EQ(snapshots().Open("ada", 1, "s").error().code, Code::kNotFound);
-  // The snapshot is refused even if somebody moves the files.
+  // The snapshot is refused even if a person has moved the files.
   ASSERT_TRUE(Save("bob", "s", *WithTokens(6)));
   const auto files = Files();
   ASSERT_EQ(files.size(), 2u);
@@ -300,7 +300,7 @@ TEST_F(SnapshotFilesTest, ADamagedPageFailsThePassThatNeedsIt) {
   ASSERT_TRUE(opened);
   EXPECT_EQ(Append(**opened, 1, 'x'), UINT32_MAX);
   EXPECT_NE(last_error_.find("damaged"), std::string::npos) << last_error_;
-  EXPECT_NE(Append(*WithTokens(4), 1, 'x'), UINT32_MAX) << "others go on";
+  EXPECT_NE(Append(*WithTokens(4), 1, 'x'), UINT32_MAX) << "other contexts go on";
 }
 
 TEST_F(SnapshotFilesTest, ManyAtOnceAreAllThere) {
@@ -410,7 +410,7 @@ TEST_F(SnapshotFilesTest, KilledAtAnyMomentThereIsTheOldOrTheNew) {
     kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "it failed by itself";
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the process failed before it was killed";
 
     const SnapshotStore store(pattern, limits_);
     const auto file = store.Open({"ada", "small", "s"});
@@ -422,7 +422,7 @@ TEST_F(SnapshotFilesTest, KilledAtAnyMomentThereIsTheOldOrTheNew) {
         std::ranges::all_of(rows.tokens, [&](uint32_t t) { return t == rows.size() % 100; }));
     for (uint32_t page = 0; page < (*file)->pages(); ++page) ASSERT_TRUE((*file)->Page(page));
   }
-  EXPECT_GT(opened, 20) << "nearly all of them leave one";
+  EXPECT_GT(opened, 20) << "nearly every killed process leaves a snapshot";
   fs::remove_all(pattern);
 }
 

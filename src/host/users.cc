@@ -41,9 +41,10 @@ Totals::Totals(const Limits& limits)
       linear(Whole(limits.max_linear_bytes)),
       opened(Whole(limits.max_opened_contexts)),
       detached(Whole(limits.max_detached)),
-      passes(Whole(limits.max_passes)) {}
+      passes(Whole(limits.max_passes)),
+      open_files(Whole(limits.max_open_files)) {}
 
-User::User(std::string_view the_name, const Totals& totals, ByteBudget::Part part)
+User::User(std::string_view the_name, const Totals& totals, ByteBudget::Part part, LentTimes& lents)
     : name(the_name),
       number(NumberOf(the_name)),
       processes(totals.processes->limit(), totals.processes, part),
@@ -55,7 +56,9 @@ User::User(std::string_view the_name, const Totals& totals, ByteBudget::Part par
       linear(totals.linear->limit(), totals.linear, part),
       opened(totals.opened->limit(), totals.opened, part),
       detached(totals.detached->limit(), totals.detached, part),
-      passes(totals.passes->limit(), totals.passes, part) {}
+      passes(totals.passes->limit(), totals.passes, part),
+      open_files(totals.open_files->limit(), totals.open_files, part),
+      lent(lents.Of(number)) {}
 
 // The user without a name is the engine itself, and is not counted.
 void Users::Note(std::string_view name) {

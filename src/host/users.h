@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "host/byte_budget.h"
+#include "host/lent_time.h"
 #include "host/limits.h"
 #include "host/per_user.h"
 
@@ -38,11 +39,11 @@ class SharedBudget {
 struct Totals {
   explicit Totals(const Limits& limits);
   const std::shared_ptr<ByteBudget> processes, inputs, contexts, topics, messages, memory, linear,
-      opened, detached, passes;
+      opened, detached, passes, open_files;
 };
 
 struct User {
-  User(std::string_view the_name, const Totals& totals, ByteBudget::Part part);
+  User(std::string_view the_name, const Totals& totals, ByteBudget::Part part, LentTimes& lents);
 
   const std::string name;
   const uint64_t number;  // the user's own; it never changes
@@ -56,6 +57,9 @@ struct User {
   ByteBudget opened;      // contexts that were opened from files
   ByteBudget detached;    // inferlets that do not end with the one that launched them
   ByteBudget passes;      // passes and chains that wait for the device or run
+  ByteBudget open_files;  // files, streams and sockets that they have open
+  // How long their grammars may hold up others.
+  const std::shared_ptr<LentTime> lent;
 };
 
 // A charge that keeps its user alive.
@@ -75,7 +79,7 @@ class Users {
         several_(several),
         totals_(limits),
         users_([this](std::string_view name) {
-          return std::make_shared<User>(name, totals_, share());
+          return std::make_shared<User>(name, totals_, share(), lents_);
         }) {}
 
   std::shared_ptr<User> Of(std::string_view name) {
@@ -94,6 +98,7 @@ class Users {
   std::mutex mutex_;
   std::string first_;  // the first user
   const Totals totals_;
+  LentTimes lents_;
   PerUser<User> users_;
 };
 

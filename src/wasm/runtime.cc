@@ -25,6 +25,11 @@ bool Grow(void* guest, uint64_t bytes) {
   return static_cast<Guest*>(guest)->OnGrow(bytes);
 }
 
+bool OpenFiles(void* guest, uint64_t count) {
+  const GuestCall call(guest);
+  return static_cast<Guest*>(guest)->OnOpenFiles(count);
+}
+
 void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
   auto to_kind = [](pie_bridge::ExitKind k) {
     switch (k) {
@@ -86,6 +91,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Start(const RuntimeOptions& options) {
       .callbacks = {.on_output = OnOutput,
                     .room = Room,
                     .grow = Grow,
+                    .open_files = OpenFiles,
                     .on_exit = OnExit,
                     .on_body_taken = OnBodyTaken,
                     .on_response = OnResponse,

@@ -45,6 +45,9 @@ class Guest {
   // Called before the guest's memories grow by this number of bytes. Returns false to refuse that.
   // The memories are freed before the exit.
   virtual bool OnGrow(uint64_t) { return true; }
+  // Called before the guest has this many more files, streams and sockets open than ever before.
+  // Returns false to refuse that. All are closed before the exit.
+  virtual bool OnOpenFiles(uint64_t /*count*/) { return true; }
   // The last call. The guest's memory is freed, and the object may delete itself.
   virtual void OnExit(Exit exit) = 0;
 };

@@ -1,7 +1,7 @@
 // Turns: lets a thread run guests instead of waking a thread of the runtime for them. A thread may
 // keep the guests that it wakes. Before it sleeps, it must run them or hand them over to the
-// runtime's own threads. A guest that held such a thread for long runs on the runtime's threads for
-// a while.
+// runtime's own threads. A guest that has held such a thread for long runs on the runtime's own
+// threads for a while.
 #pragma once
 
 #include "pie_bridge.h"

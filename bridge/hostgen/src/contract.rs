@@ -25,7 +25,8 @@ pub struct Interface {
 pub struct Resource {
     /// Such as `pie:core/context.context`.
     pub id: String,
-    /// The name in both languages: alone where no other resource or interface has it, else behind that of its interface.
+    /// The name in both languages. If another resource or interface has the same name, the interface's name precedes
+    /// it.
     pub name: String,
     /// As bindgen writes it, without "Host".
     pub rust_trait: String,
@@ -98,7 +99,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// Whether C++ returns it through a pointer. All else goes through the reply.
+    /// Whether C++ returns it through a pointer. All other results go through the reply.
     pub fn is_plain(&self) -> bool {
         matches!(self, Type::Plain(..) | Type::Handle(_))
     }
@@ -156,7 +157,7 @@ impl Contract {
         }
     }
 
-    /// Refuses names that meet, and deviations of what does not exist.
+    /// Refuses two functions with the same name, and deviations for functions that do not exist.
     pub fn check(&self) -> Result<()> {
         let mut names = HashSet::new();
         for function in self.functions() {

@@ -1,4 +1,4 @@
-//! The C++ side: what to implement, and the table that calls it.
+//! The C++ side: the functions to implement, and the table that calls them.
 use crate::contract::{Body, Contract, Function, Named, Param, Type};
 use crate::deviations::CPP_BY_HAND;
 use crate::table;
@@ -88,7 +88,7 @@ fn comment(docs: &str) -> String {
         .collect()
 }
 
-/// `before` with `items` in as many lines as they need.
+/// `before` and then `items`, broken into lines.
 fn wrapped(before: &str, items: &[String], after: &str) -> String {
     let longest = items.iter().map(|item| item.len() + after.len()).max();
     let is_wide = before.len() + longest.unwrap_or_default() > COLUMNS;

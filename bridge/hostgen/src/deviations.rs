@@ -209,6 +209,26 @@ pub const LONG: &[(&str, &str)] = &[
         "A grammar can be expensive, and a vocabulary large.",
     ),
     (
+        "pie:core/inference.matcher.accept-tokens",
+        "A grammar can be expensive, also for one token.",
+    ),
+    (
+        "pie:core/inference.matcher.is-terminated",
+        "The matcher first accepts what a chain has given.",
+    ),
+    (
+        "pie:core/inference.matcher.reset",
+        "All tokens are taken back, and may be many.",
+    ),
+    (
+        "pie:plus/constraints.constrain",
+        "The text is copied, and may be long.",
+    ),
+    (
+        "pie:plus/constraints.rollback",
+        "The matcher first accepts what a chain has given.",
+    ),
+    (
         "pie:plus/constraints.forced-tokens",
         "A grammar can be expensive.",
     ),
@@ -220,11 +240,6 @@ pub const LONG: &[(&str, &str)] = &[
 
 /// Host functions that are short, unless their texts and lists are longer than the number, all together.
 pub const BULKY: &[(&str, usize, &str)] = &[
-    (
-        "pie:core/inference.matcher.accept-tokens",
-        16,
-        "Each token is matched.",
-    ),
     (
         "pie:core/inference.forward-pass.input-tokens",
         8_192,
@@ -294,7 +309,7 @@ pub const PREFIXES: &[(&str, &str, &str)] = &[
     (
         "pie:mcp/client",
         "mcp",
-        "\"Client\" is somebody else in an engine with clients.",
+        "In this engine, \"Client\" means the client of a process.",
     ),
     (
         "pie:mcp/types",

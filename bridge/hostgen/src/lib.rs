@@ -1,8 +1,9 @@
 //! Generates the code between the contract (`wit/`) and the C++ functions that implement it (`src/host/api_*.cc`).
 //!
-//! A host function is written down in the contract and once in C++. From the contract come: a table of function pointers, which
-//! both languages see; the Rust traits of wasmtime's bindgen, implemented by calls through that table; the declarations of the
-//! C++ functions; and the C++ table that calls them. What does not follow the rules is listed in `deviations.rs`.
+//! A host function is written down in the contract and once in C++. This crate generates from the contract: a table of
+//! function pointers, which both languages see; the Rust traits of wasmtime's bindgen, implemented by calls through
+//! that table; the declarations of the C++ functions; and the C++ table that calls them. `deviations.rs` lists the
+//! exceptions.
 //!
 //! `bridge/build.rs` runs this crate. Nothing that it makes is kept in the repository.
 mod contract;
@@ -14,7 +15,7 @@ mod table;
 
 use std::path::Path;
 
-/// The generated files, by what reads them.
+/// The generated files, by their reader.
 pub struct Generated {
     /// Rust: `HostTable` and its types. Also the input of cbindgen.
     pub table_rs: String,

@@ -153,7 +153,7 @@ fn leaving(function: &Function) -> String {
     }
     let has_length = |param: &&Param| matches!(param.ty, Type::Text | Type::Bytes | Type::List(_));
     let with_length: Vec<&Param> = function.params.iter().filter(has_length).collect();
-    // How long a list of texts is says nothing about the texts.
+    // The length of a list of texts does not bound the length of the texts.
     let nested = |param: &&Param| match &param.ty {
         Type::List(item) => !matches!(**item, Type::Plain(..)),
         _ => false,

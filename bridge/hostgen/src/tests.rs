@@ -2,7 +2,7 @@
 use crate::{generate, Generated};
 use std::path::{Path, PathBuf};
 
-/// The contract of this tree, with `added` behind the last interface of pie:plus.
+/// The contract of this tree, with `added` after the last interface of pie:plus.
 fn with(added: &str) -> Result<Generated, String> {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -138,7 +138,23 @@ fn a_resource_has_its_own_drop_and_pollable() {
     );
 }
 
-/// Else one function would silently answer for the other.
+/// A grammar can make any call of a matcher expensive, also one with a single token.
+#[test]
+fn calls_of_matchers_leave_lent_threads() {
+    let made = with("").unwrap();
+    for function in [
+        "accept_tokens",
+        "next_token_logit_mask",
+        "is_terminated",
+        "constrain",
+        "forced_tokens",
+        "rollback",
+    ] {
+        assert_has(&made.calls_rs, &format!("async fn {function}("));
+    }
+}
+
+/// Otherwise one function would silently answer for the other.
 #[test]
 fn a_name_that_is_taken_gets_its_interface_in_front() {
     let made = with("interface probe { resource decoder { reset: func(); } }").unwrap();
@@ -192,7 +208,7 @@ fn what_cannot_be_translated_says_what_to_do() {
     );
 }
 
-/// So that a function which waits is written as one.
+/// A function that waits must have the form of one.
 #[test]
 fn functions_that_wait_take_a_wait() {
     let made = with("").unwrap();

@@ -17,7 +17,7 @@ impl Keep {
     }
 
     /// Keeps the item, if there is one. The pointer is valid as long as `self`; it is null when there is none.
-    #[allow(dead_code)] // only for options inside of records, which the contract may have or not
+    #[allow(dead_code)] // unused if the contract has no options inside of records
     pub fn option<T: 'static>(&self, item: Option<T>) -> *const T {
         match item {
             Some(item) => self.list(std::iter::once(item)).ptr,

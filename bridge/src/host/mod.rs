@@ -1,7 +1,7 @@
 //! The host functions: what a guest imports, forwarded to C++ (`src/host`).
 //!
-//! `bridge/hostgen` generates the forwarding from `wit/`: [`table`] is the table of C++ function pointers, [`calls`] implements
-//! wasmtime's traits with it. This folder holds what the generated code uses.
+//! `bridge/hostgen` generates the forwarding from `wit/`: `table` is the table of C++ function pointers, `calls` implements
+//! wasmtime's traits with it. This folder holds the code that the generated code calls.
 mod by_hand;
 mod call;
 mod keep;
@@ -13,7 +13,7 @@ pub mod table {
 }
 
 /// The traits of the interfaces, generated.
-#[allow(clippy::all)] // a reader gains nothing from a shorter form of generated code
+#[allow(clippy::all)] // generated code need not have the shortest form
 mod calls {
     include!(concat!(env!("OUT_DIR"), "/host_calls.rs"));
 }

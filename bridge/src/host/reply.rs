@@ -1,4 +1,4 @@
-//! What a host function gives back when it is more than one number.
+//! The result of a host function that returns more than one number.
 //!
 //! C++ writes the parts of a result in order, depth first; [`Take`] reads them in the same order. Numbers, cases of variants and
 //! lengths of lists are numbers. Strings and lists of bytes are blobs. Lists of 32-bit items are words. Blobs and words become

@@ -97,7 +97,7 @@ pub struct Http {
     notices: mpsc::Sender<String>,
 }
 
-/// A request. If it is dropped before its answer, the server is told that nobody waits.
+/// A request. If it is dropped before its answer arrives, the server is told that it was cancelled.
 struct Asked<'a> {
     session: &'a Http,
     number: u64,
@@ -141,7 +141,7 @@ impl Http {
         self.broken.get() || self.forgotten.get()
     }
 
-    /// Whether the server does not know the session any more.
+    /// Whether the server no longer knows the session.
     pub fn forgotten(&self) -> bool {
         self.forgotten.get()
     }
@@ -196,7 +196,7 @@ impl Http {
         let _ = self.notices.try_send(message);
     }
 
-    /// Returns the answer to the request of this number, if the message is it.
+    /// If the message is the answer to the request of this number, returns it.
     fn find(&self, number: u64, message: &[u8]) -> Option<Answer> {
         match wire::read(message) {
             Incoming::Answer(found, answer) if found == number => return Some(answer),

@@ -4,7 +4,7 @@ use super::stdio::Stdio;
 use super::wire::{Answer, Fault};
 use super::{McpLog, McpServer};
 use crate::abi::{List, Str};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,6 +121,9 @@ pub struct Server {
     log: McpLog,
     link: RefCell<Option<Link>>,
     starts: Mutex<Starts>,
+    /// How many starts have failed, and why the last of them did.
+    failed_starts: Cell<u64>,
+    last_failure: RefCell<Option<Fault>>,
 }
 
 impl Server {
@@ -130,6 +133,8 @@ impl Server {
             log,
             link: RefCell::default(),
             starts: Mutex::default(),
+            failed_starts: Cell::default(),
+            last_failure: RefCell::default(),
         }
     }
 
@@ -168,21 +173,33 @@ impl Server {
         link.as_ref().filter(|link| !link.ended()).cloned()
     }
 
-    /// The server, started if it does not run. The start goes on when the request that caused it is cancelled.
+    /// The server, started if it does not run. The start goes on when the request that caused it is cancelled. Requests
+    /// that wait for the same start share its failure, so a crowd of them does not line up start behind start.
     async fn running(self: &Rc<Self>) -> Result<Link, Fault> {
         if let Some(link) = self.alive() {
             return Ok(link);
         }
         let server = self.clone();
+        let failed_before = self.failed_starts.get();
         let starting = spawn_local(async move {
             let mut starts = server.starts.lock().await;
             if let Some(link) = server.alive() {
                 return Ok(link);
             }
+            if server.failed_starts.get() > failed_before {
+                let failure = server.last_failure.borrow().clone();
+                return Err(failure.unwrap_or_else(|| Fault::unreachable("the start failed")));
+            }
             starts.pause().await;
-            let link = server.start().await?;
-            *server.link.borrow_mut() = Some(link.clone());
-            Ok(link)
+            let started = server.start().await;
+            match &started {
+                Ok(link) => *server.link.borrow_mut() = Some(link.clone()),
+                Err(fault) => {
+                    server.failed_starts.set(server.failed_starts.get() + 1);
+                    *server.last_failure.borrow_mut() = Some(fault.clone());
+                }
+            }
+            started
         });
         let stopped = |_| Err(Fault::unreachable("the engine stops"));
         starting.await.unwrap_or_else(stopped)
@@ -204,5 +221,40 @@ impl Server {
                 START.as_secs()
             )))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::future::join_all;
+    use tokio::task::LocalSet;
+
+    extern "C" fn no_log(_server: Str, _line: Str) {}
+
+    #[test]
+    fn requests_that_wait_for_one_start_share_its_failure() {
+        let name = format!("pie-mcp-starts-{}", std::process::id());
+        let starts = std::env::temp_dir().join(name);
+        let script = format!("echo started >> '{}'; sleep 0.2", starts.display());
+        let command = ["sh", "-c", &script].map(String::from).to_vec();
+        let env = Vec::new();
+        let config = Config {
+            name: "broken".into(),
+            way: Way::Program { command, env },
+            limit: Duration::from_secs(60),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let answers = LocalSet::new().block_on(&runtime, async {
+            let server = Rc::new(Server::new(config, no_log));
+            join_all((0..20).map(|_| server.request("tools/list", "{}"))).await
+        });
+        assert!(answers.iter().all(|answer| answer.is_err()));
+        let started = std::fs::read_to_string(&starts).unwrap();
+        std::fs::remove_file(&starts).unwrap();
+        assert_eq!(started.lines().count(), 1);
     }
 }

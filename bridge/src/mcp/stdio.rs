@@ -1,4 +1,4 @@
-//! A server that is a program of the engine's machine: it speaks over its stdin and stdout, one message a line.
+//! A server that is a program of the engine's machine: it speaks over its stdin and stdout, one message per line.
 use super::wire::{self, Answer, Fault, Incoming, MAX_MESSAGE_BYTES, MAX_STRAY_BYTES};
 use super::McpLog;
 use crate::abi::Str;
@@ -32,7 +32,7 @@ pub struct Stdio {
     kill: Rc<Notify>,
 }
 
-/// A request. If it is dropped before its answer, the server is told that nobody waits.
+/// A request. If it is dropped before its answer arrives, the server is told that it was cancelled.
 struct Asked<'a> {
     server: &'a Stdio,
     number: u64,
@@ -190,7 +190,7 @@ impl Drop for Stdio {
     }
 }
 
-/// Takes the program's messages until it ends or is to be killed, and makes sure that it is gone.
+/// Takes the program's messages until it ends or `kill` is notified, and then makes sure that it is gone.
 async fn live(
     server: Weak<Stdio>,
     mut child: Child,
@@ -214,7 +214,7 @@ async fn live(
     }
 }
 
-/// Returns why nothing more will come.
+/// Returns the reason why no further message will arrive.
 async fn listen(server: &Weak<Stdio>, stdout: &mut (impl AsyncBufRead + Unpin)) -> String {
     let mut stray = 0;
     let mut line = Vec::new();

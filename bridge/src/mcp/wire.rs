@@ -80,7 +80,7 @@ pub enum Incoming {
     Answer(u64, Answer),
     /// A request of the server, with the reply to it.
     Request(String),
-    /// A notification, or nothing that the engine understands.
+    /// A notification, or a message that the engine does not understand.
     Stray,
 }
 
@@ -122,7 +122,7 @@ fn fault(error: &RawValue) -> Fault {
     }
 }
 
-/// The engine offers nothing to servers but ping.
+/// The engine offers servers only the method `ping`.
 fn reply(id: &RawValue, method: &str) -> String {
     if method == "ping" {
         return format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}");
@@ -152,7 +152,7 @@ pub const INITIALIZED: &str = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/i
 pub fn cancelled(number: u64) -> String {
     format!(
         "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\
-         \"params\":{{\"requestId\":{number},\"reason\":\"nobody waits for the answer\"}}}}"
+         \"params\":{{\"requestId\":{number},\"reason\":\"the request was cancelled\"}}}}"
     )
 }
 

@@ -199,7 +199,7 @@ pub unsafe extern "C" fn pie_matcher_mask_runs(matcher: *mut Matcher, out: *mut 
     answer(out, guarded(broken(), || Ok((*matcher).0.mask()?.runs())))
 }
 
-/// The same as bits, one a token, the lowest first.
+/// The same as bits, one per token, the lowest first.
 #[no_mangle]
 pub unsafe extern "C" fn pie_matcher_mask_bits(matcher: *mut Matcher, out: *mut Out) -> bool {
     answer(
@@ -229,6 +229,18 @@ pub unsafe extern "C" fn pie_matcher_rollback(
 #[no_mangle]
 pub unsafe extern "C" fn pie_matcher_bytes(matcher: *const Matcher) -> usize {
     (*matcher).0.bytes()
+}
+
+/// A number that the compiled grammar of the matcher shares with no other, as long as the matcher lives.
+#[no_mangle]
+pub unsafe extern "C" fn pie_matcher_compiled_id(matcher: *const Matcher) -> usize {
+    Arc::as_ptr((*matcher).0.compiled()) as usize
+}
+
+/// The memory that the compiled grammar of the matcher takes, in bytes.
+#[no_mangle]
+pub unsafe extern "C" fn pie_matcher_compiled_bytes(matcher: *const Matcher) -> usize {
+    guarded(0, || (*matcher).0.compiled().bytes())
 }
 
 /// Whether the text has ended.

@@ -18,7 +18,7 @@ pub struct TemplateSetup {
     pub variables: Str,
     /// Tokens that end a turn, whatever the template says.
     pub stops: Words,
-    /// The time that the template is told, in seconds since 1970. If it is negative, the template is told the clock's.
+    /// The time that the template sees, in seconds since 1970. If it is negative, the template sees the clock's time.
     pub now: i64,
 }
 
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn pie_template_free(template: *mut Template) {
     guarded((), || drop(Box::from_raw(template)))
 }
 
-/// The tokens that `turns` add behind turns of the kinds `before` go to `out`'s words.
+/// The tokens that `turns` add after turns of the kinds `before` go to `out`'s words.
 #[no_mangle]
 pub unsafe extern "C" fn pie_template_extend(
     template: *const Template,

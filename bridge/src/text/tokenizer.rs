@@ -39,7 +39,7 @@ pub struct VocabularyRef {
 /// The table of a tokenizer's tokens. It is borrowed until the tokenizer is freed.
 #[repr(C)]
 pub struct TokenTable {
-    /// The bytes of all tokens, one behind another.
+    /// The bytes of all tokens, one after another.
     pub bytes: Str,
     /// Where each token's bytes end.
     pub ends: Words,
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn pie_tokenizer_from_vocabulary(
     })
 }
 
-/// A vocabulary of bytes: every byte is a token, and the tokens named `specials` come behind them. It has at least
+/// A vocabulary of bytes: every byte is a token, and the tokens named `specials` come after them. It has at least
 /// `vocab_size` tokens. Returns null, and a text in `error`, when there are too many.
 #[no_mangle]
 pub unsafe extern "C" fn pie_tokenizer_from_bytes(

@@ -20,7 +20,7 @@ use wasmtime::{bail, format_err, Engine, Result};
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CompileLimits {
-    /// Processor time of all its threads together. It may take four times as long by the clock.
+    /// Processor time of all its threads together. The wall-clock limit is four times as long.
     pub cpu_secs: u32,
     pub memory_bytes: u64,
 }

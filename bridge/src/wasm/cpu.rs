@@ -1,8 +1,8 @@
 //! The processor time of a guest. It is measured around every poll of the guest's task and checked at every epoch.
 //!
 //! A poll ends soon after a tick, unless the guest is inside a host call or an instruction that takes long, such as the
-//! filling of a large memory. That time is the guest's as well, and is charged in full. The clock alone cannot tell it from time
-//! in which the operating system ran something else, so the processor time of the thread decides.
+//! filling of a large memory. That time is charged to the guest in full. The clock alone cannot tell it from time in
+//! which the operating system ran something else, so the processor time of the thread decides.
 use super::ticker::Ticker;
 use super::turns::on_lent_thread;
 use std::cell::Cell;
@@ -266,6 +266,6 @@ mod tests {
         assert!(other.may_use_lent_thread());
         assert!(!next.may_use_lent_thread());
         assert!(!next.may_use_lent_thread());
-        assert!(next.may_use_lent_thread(), "it has paid");
+        assert!(next.may_use_lent_thread(), "the debt is paid");
     }
 }

@@ -16,7 +16,7 @@ struct Entry {
 enum Host {
     /// `api.example.com`
     Name(String),
-    /// `*.example.org`: the names below it. This is the part behind the star, with its dot.
+    /// `*.example.org`: the names below it. This is the part after the star, with its dot.
     Below(String),
     /// `*`: every name, and every public address.
     Any,
@@ -50,8 +50,8 @@ impl AllowList {
         }
     }
 
-    /// Whether a connection may be made to an address of a host that the list names. An address that is not public needs an
-    /// entry of its own, whatever names lead to it; `localhost` stands for the addresses of this machine.
+    /// Whether the engine may connect to this address of a host that the list names. An address that is not public
+    /// needs an entry of its own, whatever names lead to it; `localhost` stands for the addresses of this machine.
     pub fn reaches(&self, host: &str, address: IpAddr, port: u16) -> bool {
         let host = canonical(host);
         let address = unmapped(address);
@@ -166,7 +166,7 @@ fn width(address: IpAddr) -> u32 {
     }
 }
 
-/// An IPv4 address that is written as an IPv6 address counts as what it is.
+/// An IPv4 address in the form of an IPv6 address counts as the IPv4 address.
 fn unmapped(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
@@ -218,7 +218,7 @@ fn is_public_v6(v6: Ipv6Addr) -> bool {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low), // NAT64
         [0x2002, high, low, ..] => embedded(high, low),               // 6to4
         [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false, // Teredo and others, documentation
-        [first, ..] => (0x2000..0x4000).contains(&first), // all that is assigned for public use
+        [first, ..] => (0x2000..0x4000).contains(&first), // all addresses that are assigned for public use
     }
 }
 

@@ -48,7 +48,7 @@ impl GuestLink {
     pub fn new(guest: GuestPtr, callbacks: Callbacks) -> GuestLink {
         GuestLink(Arc::new(Mutex::new(Some(guest as usize))), callbacks)
     }
-    /// Waits for a call that is under way. There are none afterwards.
+    /// Waits for a call that is under way. After this returns, there is none.
     pub fn cut(&self) {
         *self.0.lock().unwrap() = None;
     }
@@ -156,7 +156,7 @@ impl Incoming {
     }
 }
 
-/// What an instance does with the place for its response.
+/// The place into which an instance puts its response.
 pub type Answer = Result<http::Response<HyperOutgoingBody>, ErrorCode>;
 
 /// Passes the response to C++, from its head to the end of its body. Returns why there is none.

@@ -5,23 +5,26 @@
 //! differently a moment later changes nothing.
 use super::http_allow::AllowList;
 use super::http_errors;
-use crate::abi::Str;
+use super::runtime::Callbacks;
+use crate::abi::{GuestPtr, Str};
 use bytes::Bytes;
 use http::uri::Scheme;
 use http::{Method, Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
+use std::collections::HashMap;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{sleep_until, timeout_at, Instant, Sleep};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{crypto::ring, ClientConfig, RootCertStore};
@@ -30,10 +33,10 @@ use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-/// What guests may reach by HTTP, and how much of it.
+/// The hosts that guests may reach by HTTP, and the limits on their requests.
 #[repr(C)]
 pub struct HttpConfig {
-    /// The entries of the allow-list, one a line. Empty: guests reach nothing.
+    /// The entries of the allow-list, one per line. If it is empty, guests reach no host.
     pub allow: Str,
     /// Requests of one guest: all of them, and those at the same time.
     pub max_requests: u32,
@@ -49,6 +52,8 @@ pub struct HttpConfig {
 const MAX_HEAD_BYTES: usize = 128 << 10;
 /// How many addresses of a name are tried.
 const MAX_ADDRESSES: usize = 4;
+/// Names that are looked up for one user at the same time.
+const LOOKUPS_OF_A_USER: usize = 16;
 
 /// The configuration as the guests of a runtime share it.
 pub struct HttpPolicy {
@@ -58,6 +63,40 @@ pub struct HttpPolicy {
     max_request_bytes: u64,
     max_response_bytes: u64,
     timeout: Duration,
+    lookups: Lookups,
+}
+
+/// Limits the lookups of names by user. Each holds a thread until the system's resolver answers or gives up, which may take many
+/// seconds and does not end with the request.
+#[derive(Default)]
+struct Lookups(Mutex<HashMap<u64, Weak<Semaphore>>>);
+
+impl Lookups {
+    fn of(&self, user: u64) -> Arc<Semaphore> {
+        let mut users = self.0.lock().unwrap();
+        users.retain(|_, lookups| lookups.strong_count() > 0);
+        let found = users.get(&user).and_then(Weak::upgrade);
+        found.unwrap_or_else(|| {
+            let made = Arc::new(Semaphore::new(LOOKUPS_OF_A_USER));
+            users.insert(user, Arc::downgrade(&made));
+            made
+        })
+    }
+
+    async fn look_up(
+        &self,
+        user: u64,
+        resolve: impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static,
+    ) -> io::Result<Vec<SocketAddr>> {
+        let turn = self.of(user).acquire_owned().await;
+        let resolve = move || {
+            let found = resolve();
+            drop(turn); // only now, because the thread goes on when nobody waits for it any more
+            found
+        };
+        let done = tokio::task::spawn_blocking(resolve).await;
+        done.map_err(io::Error::other)?
+    }
 }
 
 impl HttpPolicy {
@@ -70,22 +109,28 @@ impl HttpPolicy {
             max_request_bytes: config.max_request_bytes,
             max_response_bytes: config.max_response_bytes,
             timeout: Duration::from_millis(config.timeout_ms),
+            lookups: Lookups::default(),
         })
     }
 
     /// Resolves the host, and connects to the first of its addresses that the list allows and that answers.
-    async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, Error> {
+    async fn connect(&self, host: &str, port: u16, user: u64) -> Result<TcpStream, Error> {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         if !self.allow.names(bare, port) {
             return Err(Error::HttpRequestDenied);
         }
-        let found = tokio::net::lookup_host((bare, port)).await;
-        let found: Vec<SocketAddr> = found
-            .map_err(|error| Error::DnsError {
-                rcode: Some(error.to_string()),
-                info_code: None,
-            })?
-            .collect();
+        let found = match bare.parse::<IpAddr>() {
+            Ok(address) => Ok(vec![SocketAddr::new(address, port)]),
+            Err(_) => {
+                let name = bare.to_string();
+                let resolve = move || (name.as_str(), port).to_socket_addrs().map(Vec::from_iter);
+                self.lookups.look_up(user, resolve).await
+            }
+        };
+        let found = found.map_err(|error| Error::DnsError {
+            rcode: Some(error.to_string()),
+            info_code: None,
+        })?;
         let allowed = found
             .iter()
             .filter(|address| self.allow.reaches(bare, address.ip(), port));
@@ -139,6 +184,11 @@ pub struct HttpOut {
     policy: Arc<HttpPolicy>,
     requests: u32,
     in_flight: Arc<AtomicU32>,
+    /// Sockets that were charged: the most requests that were in flight at once.
+    charged: u32,
+    callbacks: Callbacks,
+    guest: usize,
+    user: u64,
 }
 
 /// Counts a request as long as its response is read.
@@ -150,11 +200,20 @@ impl Drop for InFlight {
 }
 
 impl HttpOut {
-    pub fn new(policy: Arc<HttpPolicy>) -> HttpOut {
+    pub fn new(
+        policy: Arc<HttpPolicy>,
+        callbacks: Callbacks,
+        guest: GuestPtr,
+        user: u64,
+    ) -> HttpOut {
         HttpOut {
             policy,
             requests: 0,
             in_flight: Arc::default(),
+            charged: 0,
+            callbacks,
+            guest: guest as usize,
+            user,
         }
     }
 
@@ -163,6 +222,12 @@ impl HttpOut {
             || self.in_flight.load(Relaxed) >= self.policy.max_in_flight
         {
             return Err(Error::ConnectionLimitReached);
+        }
+        if self.in_flight.load(Relaxed) >= self.charged {
+            if !(self.callbacks.open_files)(self.guest as GuestPtr, 1) {
+                return Err(Error::ConnectionLimitReached);
+            }
+            self.charged += 1;
         }
         self.requests += 1;
         self.in_flight.fetch_add(1, Relaxed);
@@ -178,8 +243,9 @@ impl WasiHttpHooks for HttpOut {
         _io: Io,
     ) -> Box<dyn Future<Output = Reply> + Send> {
         let begun = self.begin();
-        let policy = self.policy.clone();
-        Box::new(async move { send(&policy, begun?, request, options.unwrap_or_default()).await })
+        let (policy, user) = (self.policy.clone(), self.user);
+        let options = options.unwrap_or_default();
+        Box::new(async move { send(&policy, user, begun?, request, options).await })
     }
     fn p2_error_from_hyper(&mut self, error: &hyper::Error) -> ErrorCode {
         http_errors::of_hyper(error)
@@ -204,6 +270,7 @@ const BODY_CHUNK_BYTES: usize = 16 << 10;
 
 async fn send(
     policy: &HttpPolicy,
+    user: u64,
     in_flight: InFlight,
     mut request: Request<WasiBody>,
     options: RequestOptions,
@@ -225,7 +292,7 @@ async fn send(
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
 
     let connecting = async {
-        let stream = policy.connect(host, port).await?;
+        let stream = policy.connect(host, port, user).await?;
         let _ = stream.set_nodelay(true);
         if !secure {
             return Ok::<_, Error>(Box::new(stream) as Box<dyn Stream>);
@@ -348,5 +415,49 @@ impl Body for ResponseBody {
     }
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    const LATE: Duration = Duration::from_secs(20);
+
+    /// A resolver that never answers holds the threads of one user's lookups, and no others.
+    #[test]
+    fn lookups_of_one_user_leave_threads_for_others() {
+        let tokio = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(LOOKUPS_OF_A_USER + 1)
+            .build()
+            .unwrap();
+        let lookups = Arc::new(Lookups::default());
+        let (begin, begun) = channel();
+        let mut holds = vec![];
+        for _ in 0..2 * LOOKUPS_OF_A_USER {
+            let (hold, held) = channel::<()>();
+            holds.push(hold);
+            let (lookups, begin) = (lookups.clone(), begin.clone());
+            tokio.spawn(async move {
+                let resolve = move || {
+                    begin.send(()).unwrap();
+                    let _ = held.recv_timeout(LATE);
+                    Ok(vec![])
+                };
+                lookups.look_up(1, resolve).await
+            });
+        }
+        for _ in 0..LOOKUPS_OF_A_USER {
+            begun.recv_timeout(LATE).unwrap();
+        }
+        let other = lookups.look_up(2, || Ok(vec![]));
+        assert!(tokio.block_on(other).is_ok());
+        assert!(begun.try_recv().is_err(), "user 1 has more than a share");
+        drop(holds); // the first ones end, and the others follow
+        for _ in 0..LOOKUPS_OF_A_USER {
+            begun.recv_timeout(LATE).unwrap();
+        }
     }
 }

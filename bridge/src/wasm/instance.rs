@@ -1,9 +1,9 @@
 //! An instance: one run of a program in its own store, from launch to `on_exit`.
+use super::accounts::Quota;
 use super::cpu::{CpuMeter, Metered};
 use super::http_in::{pass_response, BodySender, GuestLink, Incoming, RequestHead};
 use super::http_out::HttpOut;
 use super::program::{Code, Program};
-use super::quota::Quota;
 use super::runtime::{ExitKind, Runtime};
 use super::stdio::Stdio;
 use super::store::{new_store, Guest};
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{oneshot, Notify};
 use wasmtime::component::ResourceTableError;
-use wasmtime::{Store, WasmBacktrace};
+use wasmtime::{Store, Trap, WasmBacktrace};
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 use wasmtime_wasi_http::WasiHttpView;
 
@@ -34,7 +34,7 @@ enum Task {
     /// `run` with this input.
     Run(String),
     /// An answer to this request, which is taken when the instance starts.
-    Serve(Mutex<Option<Result<Incoming, String>>>),
+    Serve(Box<Mutex<Option<Result<Incoming, String>>>>),
 }
 
 struct Launch {
@@ -43,7 +43,7 @@ struct Launch {
     link: GuestLink,
     task: Task,
     folders: [Option<Quota>; 2], // /scratch, /data
-    /// Whether the folders shall not be made any more. Locked while they are made.
+    /// Whether it is too late to make the folders. The lock is held while they are made.
     folders_gone: Arc<Mutex<bool>>,
     meter: Arc<CpuMeter>,
     cancel: Arc<Notify>,
@@ -87,11 +87,16 @@ impl Launch {
                 guest: self.guest,
             },
             &runtime.limits,
-            runtime.callbacks.grow,
+            runtime.callbacks,
             &self.folders,
             &stdio,
             self.meter.clone(),
-            HttpOut::new(runtime.http.clone()),
+            HttpOut::new(
+                runtime.http.clone(),
+                runtime.callbacks,
+                self.guest,
+                self.meter.user,
+            ),
             incoming.as_ref().map_or("", |incoming| &incoming.input),
         );
         let store = match store {
@@ -126,10 +131,11 @@ impl Launch {
             }
             dirs.iter().try_for_each(|dir| make_private_folder(dir))
         };
-        runtime.tokio.spawn_blocking(make).await?
+        runtime.own_threads.spawn_blocking(make).await?
     }
 
-    /// Removes the folder that goes with the guest, in the same way. There may be a hundred thousand files in it.
+    /// Removes the guest's scratch folder, also on a thread that runs no guests. There may be a hundred thousand files
+    /// in it.
     async fn remove_scratch(&self, runtime: &Runtime) {
         if let Some(scratch) = &self.folders[0] {
             let (dir, gone) = (scratch.dir.clone(), self.folders_gone.clone());
@@ -137,7 +143,7 @@ impl Launch {
                 *gone.lock().unwrap() = true;
                 std::fs::remove_dir_all(dir)
             };
-            let _ = runtime.tokio.spawn_blocking(remove).await;
+            let _ = runtime.own_threads.spawn_blocking(remove).await;
         }
     }
 
@@ -205,7 +211,8 @@ impl Launch {
         if self.meter.killed.load(Relaxed) {
             return (ExitKind::Cancelled, format!("{error}"));
         }
-        Self::trapped(describe(error, store, stdio))
+        let quotes_panic = matches!(self.task, Task::Run(_));
+        Self::trapped(describe(error, store, stdio, quotes_panic))
     }
 
     async fn run_until_cancelled(&self, runtime: &Runtime) -> Ended {
@@ -230,8 +237,15 @@ fn make_private_folder(dir: &str) -> std::io::Result<()> {
 /// How many frames of a backtrace an error shows.
 const SHOWN_FRAMES: usize = 16;
 
-/// Describes a trap: its cause, the end of the guest's stderr, and the backtrace.
-fn describe(error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> String {
+/// Describes a trap: its cause, the end of the guest's stderr, and the backtrace. If
+/// `quotes_panic`, a Rust panic is described by its message and its place. The client of an HTTP request, who did not
+/// launch the program, is shown the first line and reads no text of the program's insides there.
+fn describe(
+    error: &wasmtime::Error,
+    store: &Store<Guest>,
+    stdio: &Stdio,
+    quotes_panic: bool,
+) -> String {
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return format!("the inferlet called exit({}) instead of returning", exit.0);
     }
@@ -244,7 +258,14 @@ fn describe(error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> Str
         ),
         None => error.root_cause().to_string(),
     };
-    let last_words = stdio.stderr_tail();
+    let stderr = stdio.stderr_tail();
+    let mut last_words = stderr.as_str();
+    let aborted = error.downcast_ref::<Trap>() == Some(&Trap::UnreachableCodeReached);
+    let panic = Panic::find(&stderr).filter(|_| quotes_panic && aborted && guest.refused.is_none());
+    if let Some(panic) = panic {
+        text = format!("{}\n    at {}", panic.message, panic.place);
+        last_words = panic.before;
+    }
     if !last_words.is_empty() {
         text += &format!("\nthe end of its stderr:\n{last_words}");
     }
@@ -255,6 +276,38 @@ fn describe(error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> Str
         }
     }
     text
+}
+
+/// A Rust panic, as Rust writes it to stderr: `thread 'main' panicked at FILE:LINE:COLUMN:`, and the message below.
+#[derive(Debug, PartialEq)]
+struct Panic<'a> {
+    message: &'a str,
+    /// The file and the line.
+    place: &'a str,
+    /// What was written before the panic.
+    before: &'a str,
+}
+
+impl<'a> Panic<'a> {
+    /// The panic at the end of the guest's stderr.
+    fn find(stderr: &'a str) -> Option<Self> {
+        const PANICKED: &str = " panicked at ";
+        let at = stderr.rfind(PANICKED)?;
+        let begin = stderr[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let (place, message) = stderr[at + PANICKED.len()..].split_once(":\n")?;
+        let (place, _column) = place.rsplit_once(':')?;
+        if !stderr[begin..].starts_with("thread '") || place.contains('\n') {
+            return None;
+        }
+        let end = message
+            .find("\nnote: run with `RUST_BACKTRACE")
+            .unwrap_or(message.len());
+        Some(Panic {
+            message: &message[..end],
+            place,
+            before: stderr[..begin].trim_end(),
+        })
+    }
 }
 
 /// The functions on the stack, innermost first, without those that only belong to a Rust panic.
@@ -312,7 +365,10 @@ pub unsafe extern "C" fn pie_instance_serve(
     guarded(std::ptr::null_mut(), || {
         let task = |link: GuestLink| {
             let (incoming, body) = Incoming::new(head, link);
-            (Task::Serve(Mutex::new(Some(incoming))), Some(body))
+            (
+                Task::Serve(Box::new(Mutex::new(Some(incoming)))),
+                Some(body),
+            )
         };
         launch(program, guest, task, [scratch, data], user)
     })
@@ -371,7 +427,7 @@ unsafe fn launch(
     runtime.live.enter();
     let turns = runtime.turns.clone();
     turns.spawn(launch.meter.clone(), async move {
-        let launch = launch; // moves it whole: only the whole is `Send`
+        let launch = launch; // captures the whole struct: only the whole struct is `Send`
         let metered = Metered {
             inner: Box::pin(launch.run_until_cancelled(&runtime)),
             meter: launch.meter.clone(),
@@ -407,4 +463,41 @@ pub unsafe extern "C" fn pie_instance_cancel(instance: &Instance) {
 #[no_mangle]
 pub unsafe extern "C" fn pie_instance_free(instance: *mut Instance) {
     guarded((), || drop(Box::from_raw(instance)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_found_at_the_end_of_stderr() {
+        let note = "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace";
+        let stderr = format!(
+            "printed\n\nthread 'main' (1) panicked at src/lib.rs:12:5:\ntwo\nlines\n{note}"
+        );
+        let panic = Panic {
+            message: "two\nlines",
+            place: "src/lib.rs:12",
+            before: "printed",
+        };
+        assert_eq!(Panic::find(&stderr), Some(panic));
+        let bare = Panic::find("thread '<unnamed>' panicked at src/lib.rs:3:1:\nwhy").unwrap();
+        assert_eq!(
+            (bare.message, bare.place, bare.before),
+            ("why", "src/lib.rs:3", "")
+        );
+    }
+
+    #[test]
+    fn other_texts_are_no_panics() {
+        for stderr in [
+            "",
+            "why",
+            "it panicked at src/lib.rs:3:1:\nwhy",
+            "thread 'main' panicked at noon",
+            "thread 'main' panicked at noon\nat src/lib.rs:3:1:\nwhy",
+        ] {
+            assert_eq!(Panic::find(stderr), None, "{stderr}");
+        }
+    }
 }

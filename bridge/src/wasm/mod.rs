@@ -1,5 +1,6 @@
 //! wasmtime: compiles and caches programs, runs instances, and enforces their limits. This folder knows nothing of language
 //! models; `crate::host` links the interfaces that a guest imports.
+mod accounts;
 mod cache;
 mod compiler;
 mod cpu;

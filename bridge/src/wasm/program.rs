@@ -11,7 +11,7 @@ use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Type};
 use wasmtime::{bail, Result};
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 
-/// What loading a program is doing. For progress displays.
+/// The phase of loading a program, for progress displays.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub enum LoadPhase {

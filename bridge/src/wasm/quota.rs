@@ -1,207 +1,58 @@
-//! Quotas of the folders that guests write to.
+//! Quotas of the folders that guests write to, and of the files that they have open.
 //!
 //! The functions of WASI that write to files are replaced by functions that first reserve the bytes in the folder's account. A
-//! write that does not fit is not done, and the guest traps. An account that has run out of known room measures the folder.
+//! write that does not fit is not done: it fails as on a full disk, and the guest's stderr says which quota is full. The
+//! functions that open files and make streams are replaced as well, so that these are charged.
+use super::accounts::{Account, Reserved, Wanted};
 use super::store::Guest;
 use super::turns::leave_lent_thread;
+use super::weight;
 use bytes::Bytes;
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, Weak};
+use std::sync::Arc;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
-use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, HostDescriptor};
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    DescriptorFlags, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
+};
 use wasmtime_wasi::p2::{
     DynOutputStream, FsResult, OutputStream, Pollable, StreamError, StreamResult,
 };
 
-const BLOCK_BYTES: u64 = 4096; // the smallest amount of disk space that a file takes
 const WRITE_BYTES: usize = 1 << 20; // the largest single write; longer ones are cut
 
-/// A folder of a guest, and how many bytes it may hold.
-pub struct Quota {
-    pub dir: String,
-    pub max_bytes: u64,
-    /// The same for the folder that it lies in, and for the one above that. 0: those are not counted.
-    pub max_bytes_above: [u64; 2],
-}
+/// Tells the guest's user something, on the guest's stderr.
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The account of one folder, shared by all processes that can write to it.
-pub struct Account {
-    root: PathBuf,
-    /// The folder's path as guests see it.
-    name: &'static str,
-    max_bytes: u64,
-    /// How many levels it lies above the folder of a guest.
-    level: u32,
-    /// The account of the folder that it lies in. A write needs room in both.
-    above: Option<Arc<Account>>,
-    books: Mutex<Books>,
-}
-
-#[derive(Default)]
-struct Books {
-    /// Bytes that certainly fit without another measurement.
-    room: u64,
-    /// Bytes reserved by writes that are under way. A measurement may miss them.
-    in_flight: u64,
-    /// The open files that were written, by device and inode. A deleted file takes space until it is closed.
-    written: HashMap<(u64, u64), Weak<File>>,
-}
-
-static ACCOUNTS: LazyLock<Mutex<HashMap<PathBuf, Weak<Account>>>> = LazyLock::new(Mutex::default);
-
-impl Account {
-    /// Finds or makes the account of a folder. Processes that share the folder share the account.
-    pub fn of(quota: &Quota, name: &'static str) -> io::Result<Arc<Account>> {
-        let root = fs::canonicalize(&quota.dir)?;
-        let mut accounts = ACCOUNTS.lock().unwrap();
-        accounts.retain(|_, account| account.strong_count() > 0);
-        let folders: Vec<&Path> = root.ancestors().take(3).collect();
-        let limits = [
-            quota.max_bytes,
-            quota.max_bytes_above[0],
-            quota.max_bytes_above[1],
-        ];
-        // From the highest folder that is counted down to the guest's own.
-        let counted = limits.iter().take_while(|limit| **limit > 0).count().max(1);
-        let mut above = None;
-        for level in (0..counted.min(folders.len())).rev() {
-            let found = accounts.get(folders[level]).and_then(Weak::upgrade);
-            let account = found.unwrap_or_else(|| {
-                let account = Arc::new(Account {
-                    root: folders[level].to_path_buf(),
-                    name,
-                    max_bytes: limits[level],
-                    level: level as u32,
-                    above: above.take(),
-                    books: Mutex::default(),
-                });
-                accounts.insert(folders[level].to_path_buf(), Arc::downgrade(&account));
-                account
-            });
-            above = Some(account);
-        }
-        above.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
-    }
-
-    /// Reserves the most disk space that a write of `bytes` bytes can take. `settle` ends the reservation.
-    fn take(&self, file: &Arc<File>, bytes: usize) -> wasmtime::Result<u64> {
-        let most = (bytes as u64 / BLOCK_BYTES + 2) * BLOCK_BYTES;
-        self.reserve(file, most)?;
-        Ok(most)
-    }
-
-    fn reserve(&self, file: &Arc<File>, most: u64) -> wasmtime::Result<()> {
-        if let Some(above) = &self.above {
-            above.reserve(file, most)?;
-        }
-        let reserved = self.reserve_here(file, most);
-        if let (Err(_), Some(above)) = (&reserved, &self.above) {
-            above.settle(most);
-        }
-        reserved
-    }
-
-    fn reserve_here(&self, file: &Arc<File>, most: u64) -> wasmtime::Result<()> {
-        let about = file.metadata()?;
-        let mut books = self.books.lock().unwrap();
-        let known = books.written.entry((about.dev(), about.ino())).or_default();
-        if known.strong_count() == 0 {
-            *known = Arc::downgrade(file);
-        }
-        if books.room < most {
-            let taken = measure(&self.root, MOST_FOLDERS + self.level)
-                .saturating_add(books.deleted())
-                .saturating_add(books.in_flight);
-            books.room = self.max_bytes.saturating_sub(taken);
-        }
-        if books.room < most {
-            return Err(self.full());
-        }
-        books.room -= most;
-        books.in_flight += most;
-        Ok(())
-    }
-
-    fn full(&self) -> wasmtime::Error {
-        let (name, max_mb) = (self.name, self.max_bytes.div_ceil(1 << 20));
-        let key = &name[1..];
-        match self.level {
-            0 => wasmtime::format_err!(
-                "disk quota: {name} is full; it may hold {max_mb} MiB (runtime.fs_{key}_quota_mb)"
-            ),
-            1 => wasmtime::format_err!(
-                "disk quota: the {name} folders of this user's inferlets are full; together they may hold {max_mb} MiB \
-                 (runtime.fs_{key}_total_mb)"
-            ),
-            _ => wasmtime::format_err!(
-                "disk quota: the {name} folders of all inferlets are full; together they may hold {max_mb} MiB \
-                 (runtime.fs_{key}_total_mb)"
-            ),
-        }
-    }
-
-    fn settle(&self, taken: u64) {
-        self.books.lock().unwrap().in_flight -= taken;
-        if let Some(above) = &self.above {
-            above.settle(taken);
-        }
-    }
-}
-
-impl Books {
-    /// The bytes of deleted files that are still open.
-    fn deleted(&mut self) -> u64 {
-        let mut bytes = 0;
-        self.written.retain(|_, file| {
-            let about = file.upgrade().and_then(|file| file.metadata().ok());
-            if let Some(about) = about.as_ref().filter(|about| about.nlink() == 0) {
-                bytes += about.blocks() * 512;
-            }
-            about.is_some()
-        });
-        bytes
-    }
-}
-
-/// Folders within folders that are measured. What is deeper counts as too much.
-const MOST_FOLDERS: u32 = 64;
-
-/// The disk space of everything below a folder. Links are not followed. It goes from descriptor to descriptor, because a guest
-/// can make paths that are longer than the system takes.
-fn measure(dir: &Path, depth_left: u32) -> u64 {
-    if depth_left == 0 {
-        return u64::MAX;
-    }
-    let Ok(folder) = File::open(dir) else {
-        return 0;
-    };
-    let Ok(entries) = fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd())) else {
-        return 0;
-    };
-    let mut bytes: u64 = 0;
-    for entry in entries.flatten() {
-        let Ok(about) = entry.metadata() else {
-            continue;
-        };
-        bytes = bytes.saturating_add(about.blocks() * 512);
-        if about.is_dir() {
-            bytes = bytes.saturating_add(measure(&entry.path(), depth_left - 1));
-        }
-    }
-    bytes
-}
+/// The arguments of `open-at`.
+type OpenAt = (
+    Resource<Descriptor>,
+    PathFlags,
+    String,
+    OpenFlags,
+    DescriptorFlags,
+);
 
 /// A file and the account of its folder.
-#[derive(Clone)]
 struct Counted {
     file: Arc<File>,
     account: Arc<Account>,
+    say: Say,
+}
+
+impl Counted {
+    /// Reserves disk space for a write. It may wait for the folder to be measured.
+    async fn take(&self, wanted: &mut Wanted) -> wasmtime::Result<Reserved> {
+        self.account.take(wanted).await.map_err(|short| {
+            // Many guests learn only that the write failed: the C library of WASI 0.2 calls all errors of streams EIO.
+            let reason = short.full();
+            (self.say)(&reason);
+            let error = io::Error::from_raw_os_error(libc::ENOSPC);
+            wasmtime::Error::from(error).context(reason)
+        })
+    }
 }
 
 impl Guest {
@@ -212,7 +63,11 @@ impl Guest {
         let file = file.file.clone();
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         let account = self.accounts.iter().find(|a| path.starts_with(&a.root));
-        Ok(account.cloned().map(|account| Counted { file, account }))
+        Ok(account.cloned().map(|account| Counted {
+            file,
+            account,
+            say: self.say.clone(),
+        }))
     }
 
     fn count_stream(
@@ -228,16 +83,20 @@ impl Guest {
             return Ok((Ok(stream),));
         };
         let inner = self.table.delete(stream)?;
-        let counted: DynOutputStream = Box::new(CountedStream {
-            inner,
-            to,
-            taken: 0,
-        });
+        let counted: DynOutputStream = Box::new(CountedStream::new(inner, to));
         Ok((Ok(self.table.push(counted)?),))
     }
 }
 
-/// Replaces the functions of WASI that write to files.
+/// The answer to a guest. A failure that is no error of WASI is a trap.
+fn answer<T>(done: FsResult<T>) -> wasmtime::Result<(Result<T, ErrorCode>,)> {
+    match done {
+        Ok(value) => Ok((Ok(value),)),
+        Err(error) => Ok((Err(error.downcast()?),)),
+    }
+}
+
+/// Replaces the functions of WASI that open files and write to them.
 pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance("wasi:filesystem/types@0.2.12")?;
@@ -245,30 +104,48 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "[method]descriptor.write",
         |mut store, (fd, mut bytes, offset): (Resource<Descriptor>, Vec<u8>, u64)| {
             Box::new(async move {
-                leave_lent_thread().await; // measuring a folder can take long
+                leave_lent_thread().await;
                 let guest: &mut Guest = store.data_mut();
                 let counted = guest.counted(&fd)?;
                 bytes.truncate(WRITE_BYTES);
-                bytes.shrink_to_fit(); // it is kept until the disk has it
-                let taken = match &counted {
-                    Some(to) => to.account.take(&to.file, bytes.len())?,
-                    None => 0,
-                };
-                let done = guest.filesystem().write(fd, bytes, offset).await;
+                bytes.shrink_to_fit(); // it is kept until it was written to the disk
+                let mut reserved = None;
                 if let Some(to) = counted {
-                    to.account.settle(taken);
+                    to.account.note(&to.file);
+                    match to.take(&mut Wanted::of(bytes.len())).await {
+                        Ok(space) => reserved = Some(space),
+                        Err(_) => return Ok((Err(ErrorCode::InsufficientSpace),)),
+                    }
                 }
-                match done {
-                    Ok(written) => Ok((Ok(written),)),
-                    Err(error) => Ok((Err(error.downcast()?),)),
-                }
+                let done = guest.filesystem().write(fd, bytes, offset).await;
+                drop(reserved);
+                answer(done)
             })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.open-at",
+        |mut store, (fd, at, path, how, flags): OpenAt| {
+            Box::new(async move {
+                let guest: &mut Guest = store.data_mut();
+                guest.open_one()?;
+                answer(guest.filesystem().open_at(fd, at, path, how, flags).await)
+            })
+        },
+    )?;
+    types.func_wrap(
+        "[method]descriptor.read-via-stream",
+        |mut store, (fd, offset): (Resource<Descriptor>, u64)| {
+            let guest: &mut Guest = store.data_mut();
+            guest.open_one()?;
+            answer(guest.filesystem().read_via_stream(fd, offset))
         },
     )?;
     types.func_wrap(
         "[method]descriptor.write-via-stream",
         |mut store, (fd, offset): (Resource<Descriptor>, u64)| {
             let guest: &mut Guest = store.data_mut();
+            guest.open_one()?;
             let same = Resource::new_borrow(fd.rep());
             let made = guest.filesystem().write_via_stream(fd, offset);
             guest.count_stream(&same, made)
@@ -278,6 +155,7 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "[method]descriptor.append-via-stream",
         |mut store, (fd,): (Resource<Descriptor>,)| {
             let guest: &mut Guest = store.data_mut();
+            guest.open_one()?;
             let same = Resource::new_borrow(fd.rep());
             let made = guest.filesystem().append_via_stream(fd);
             guest.count_stream(&same, made)
@@ -291,51 +169,99 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 struct CountedStream {
     inner: DynOutputStream,
     to: Counted,
-    taken: u64,
+    /// The disk space of the write that is under way.
+    reserved: Option<Reserved>,
+    /// A write that begins when there is room. A function that must not wait cannot find that out.
+    waiting: Option<(Bytes, Wanted)>,
+    /// Why the last write failed. The next call reports it. The stream stays open all the same: languages keep one stream for
+    /// each open file, and a program that has freed some space may write again.
+    failed: Option<StreamError>,
 }
 
 impl CountedStream {
-    fn take(&mut self, bytes: usize) -> StreamResult<()> {
-        self.settle();
-        let taken = self.to.account.take(&self.to.file, bytes);
-        self.taken = taken.map_err(StreamError::Trap)?;
-        Ok(())
+    fn new(inner: DynOutputStream, to: Counted) -> CountedStream {
+        CountedStream {
+            inner,
+            to,
+            reserved: None,
+            waiting: None,
+            failed: None,
+        }
     }
-    fn settle(&mut self) {
-        self.to.account.settle(std::mem::take(&mut self.taken));
-    }
-}
 
-impl Drop for CountedStream {
-    fn drop(&mut self) {
-        self.settle();
+    fn report(&mut self) -> StreamResult<()> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Begins the write that waits for room.
+    async fn begin_waiting(&mut self) {
+        let Some((_, wanted)) = &mut self.waiting else {
+            return;
+        };
+        let space = self.to.take(wanted).await;
+        let Some((bytes, _)) = self.waiting.take() else {
+            return;
+        };
+        let begun = match space {
+            Ok(space) => {
+                self.reserved = Some(space);
+                self.inner.write(bytes)
+            }
+            Err(full) => Err(StreamError::LastOperationFailed(full)),
+        };
+        self.failed = begun.err();
     }
 }
 
 #[wasmtime_wasi::async_trait]
 impl OutputStream for CountedStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.take(bytes.len())?;
+        weight::check_length(&bytes)?;
+        self.report()?;
+        if self.waiting.is_some() {
+            return Err(StreamError::trap(
+                "write not permitted: check_write not called first",
+            ));
+        }
+        self.to.account.note(&self.to.file);
+        let wanted = Wanted::of(bytes.len());
+        self.reserved = self.to.account.take_now(&wanted);
+        if self.reserved.is_none() {
+            self.waiting = Some((bytes, wanted));
+            return Ok(());
+        }
         self.inner.write(bytes)
     }
     async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
         leave_lent_thread().await;
-        self.take(bytes.len())?;
+        self.ready().await;
+        self.report()?;
+        self.to.account.note(&self.to.file);
+        let space = self.to.take(&mut Wanted::of(bytes.len())).await;
+        self.reserved = Some(space.map_err(StreamError::LastOperationFailed)?);
         let done = self.inner.blocking_write_and_flush(bytes).await;
-        self.settle();
+        self.reserved = None;
         done
     }
     fn flush(&mut self) -> StreamResult<()> {
+        self.report()?;
         self.inner.flush()
     }
     fn check_write(&mut self) -> StreamResult<usize> {
+        self.report()?;
+        if self.waiting.is_some() {
+            return Ok(0);
+        }
         let room = self.inner.check_write()?;
         if room > 0 {
-            self.settle(); // the previous write has ended
+            self.reserved = None; // the previous write has ended
         }
         Ok(room.min(WRITE_BYTES))
     }
     async fn cancel(&mut self) {
+        if self.waiting.is_some() {
+            self.ready().await; // what was accepted is written
+        }
         self.inner.cancel().await;
     }
 }
@@ -344,5 +270,114 @@ impl OutputStream for CountedStream {
 impl Pollable for CountedStream {
     async fn ready(&mut self) {
         self.inner.ready().await;
+        self.reserved = None; // the previous write has ended
+        if self.waiting.is_some() {
+            self.begin_waiting().await;
+            self.inner.ready().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::accounts::tests::{executor, Folder};
+    use super::*;
+    use std::sync::Mutex;
+
+    /// A stream that keeps what is written, as a file would.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<Bytes>>>);
+
+    impl OutputStream for Kept {
+        fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+            self.0.lock().unwrap().push(bytes);
+            Ok(())
+        }
+        fn flush(&mut self) -> StreamResult<()> {
+            Ok(())
+        }
+        fn check_write(&mut self) -> StreamResult<usize> {
+            Ok(1 << 16)
+        }
+    }
+
+    #[wasmtime_wasi::async_trait]
+    impl Pollable for Kept {
+        async fn ready(&mut self) {}
+    }
+
+    /// A stream to a file of the folder, what it has written, and what the guest's user was told.
+    fn stream_to(folder: &Folder) -> (CountedStream, Kept, Arc<Mutex<Vec<String>>>) {
+        let (kept, told) = (Kept::default(), Arc::new(Mutex::new(Vec::new())));
+        let tell = told.clone();
+        let to = Counted {
+            file: folder.file("stream"),
+            account: folder.account.clone(),
+            say: Arc::new(move |line: &str| tell.lock().unwrap().push(line.to_string())),
+        };
+        (CountedStream::new(Box::new(kept.clone()), to), kept, told)
+    }
+
+    #[test]
+    fn a_write_that_must_not_wait_leaves_the_measuring_to_ready() {
+        let folder = Folder::new("stream", 1 << 20);
+        let (mut stream, kept, _) = stream_to(&folder);
+        assert!(stream.check_write().unwrap() > 0);
+        stream.write(Bytes::from_static(b"x")).unwrap();
+        assert_eq!(
+            stream.check_write().unwrap(),
+            0,
+            "nothing is known of the folder"
+        );
+        assert!(kept.0.lock().unwrap().is_empty());
+        assert!(matches!(
+            stream.write(Bytes::from_static(b"y")),
+            Err(StreamError::Trap(_))
+        ));
+        executor().block_on(stream.ready());
+        assert!(stream.check_write().unwrap() > 0);
+        assert_eq!(*kept.0.lock().unwrap(), [Bytes::from_static(b"x")]);
+        stream.write(Bytes::from_static(b"y")).unwrap();
+        assert_eq!(kept.0.lock().unwrap().len(), 2, "now there is known room");
+    }
+
+    #[test]
+    fn what_was_accepted_is_written_before_the_stream_is_dropped() {
+        let folder = Folder::new("dropped", 1 << 20);
+        let (mut stream, kept, _) = stream_to(&folder);
+        stream.write(Bytes::from_static(b"x")).unwrap();
+        executor().block_on(stream.cancel());
+        assert_eq!(kept.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_write_beyond_the_quota_is_an_error_after_which_the_stream_goes_on() {
+        let folder = Folder::new("full", 1 << 20);
+        std::fs::write(folder.path("big"), vec![7; 1 << 20]).unwrap();
+        let (mut stream, kept, told) = stream_to(&folder);
+        let executor = executor();
+        let is_full = |error: StreamError| match error {
+            StreamError::LastOperationFailed(e) => {
+                let code = e.downcast_ref::<io::Error>().map(ErrorCode::from);
+                matches!(code, Some(ErrorCode::InsufficientSpace))
+            }
+            _ => false,
+        };
+        stream.write(Bytes::from_static(b"x")).unwrap();
+        executor.block_on(stream.ready());
+        assert!(is_full(stream.check_write().unwrap_err()));
+        let blocking = stream.blocking_write_and_flush(Bytes::from_static(b"y"));
+        assert!(is_full(executor.block_on(blocking).unwrap_err()));
+        assert!(kept.0.lock().unwrap().is_empty());
+        let told = told.lock().unwrap().clone();
+        assert!(
+            told[0].starts_with("disk quota: /data is full; it may hold 1 MiB"),
+            "{told:?}"
+        );
+        std::fs::remove_file(folder.path("big")).unwrap();
+        assert!(stream.check_write().unwrap() > 0);
+        let blocking = stream.blocking_write_and_flush(Bytes::from_static(b"z"));
+        executor.block_on(blocking).unwrap();
+        assert_eq!(*kept.0.lock().unwrap(), [Bytes::from_static(b"z")]);
     }
 }

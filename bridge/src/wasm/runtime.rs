@@ -6,7 +6,7 @@ use super::http_out::{HttpConfig, HttpPolicy};
 use super::polling;
 use super::quota;
 use super::signal::Signal;
-use super::store::Guest;
+use super::store::{Guest, MAX_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 use super::ticker::Ticker;
 use super::turns::Turns;
 use crate::abi::{guarded, pie_out_text, GuestPtr, Out, Str};
@@ -58,6 +58,8 @@ pub struct Callbacks {
     pub room: extern "C" fn(GuestPtr) -> *const Signal,
     /// The guest's memories are about to grow by this many bytes. False: they may not.
     pub grow: extern "C" fn(GuestPtr, bytes: u64) -> bool,
+    /// The guest is about to have this many more files, streams and sockets open than ever before. False: it may not.
+    pub open_files: extern "C" fn(GuestPtr, count: u64) -> bool,
     pub on_exit: extern "C" fn(GuestPtr, ExitKind, Str),
     /// The guest has taken a piece of its request's body.
     pub on_body_taken: extern "C" fn(GuestPtr),
@@ -104,6 +106,9 @@ pub struct Runtime {
     pub cache: Option<CodeCache>,
     pub compiler: Compiler,
     pub tokio: tokio::runtime::Runtime,
+    /// Threads for the engine's own calls that block. Those of `tokio` read and write the files of guests, who can give them
+    /// much to do.
+    pub own_threads: tokio::runtime::Runtime,
     pub turns: Arc<Turns>,
     pub ticker: Arc<Ticker>,
     pub host: &'static HostTable,
@@ -147,7 +152,7 @@ impl Live {
 const WASM_STACK: usize = 1 << 20;
 const FIBER_STACK: usize = 2 << 20;
 
-/// The settings of a compiler. Where its code gets its memory does not matter to it.
+/// The settings of a compiler. They do not depend on how memory is allocated at run time.
 pub fn config_of(quick: bool) -> Config {
     let mut config = Config::new();
     if quick {
@@ -162,20 +167,29 @@ pub fn config_of(quick: bool) -> Config {
     config
 }
 
+/// What the records of a guest's core instances take in all: their globals, imports and references to functions. Python and
+/// JavaScript need half a mebibyte.
+const RECORDS_BYTES: usize = 4 << 20;
+
+/// The pool has room for the largest component that it takes, once for each instance. So no guest can leave too little for
+/// another one.
 fn pooled(max_instances: u32, limits: &Limits) -> PoolingAllocationConfig {
+    let of_all = |each: usize| max_instances.saturating_mul(each as u32);
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(max_instances)
-        .total_core_instances(max_instances.saturating_mul(64))
-        .total_memories(max_instances)
-        .total_tables(max_instances.saturating_mul(4))
+        .total_core_instances(of_all(MAX_INSTANCES))
+        .total_memories(of_all(MAX_MEMORIES))
+        .total_tables(of_all(MAX_TABLES))
         .total_stacks(max_instances)
-        .max_core_instances_per_component(256)
-        .max_memories_per_component(4)
-        .max_tables_per_component(64)
+        .max_core_instances_per_component(MAX_INSTANCES as u32)
+        .max_memories_per_component(MAX_MEMORIES as u32)
+        .max_memories_per_module(MAX_MEMORIES as u32)
+        .max_tables_per_component(MAX_TABLES as u32)
+        .max_tables_per_module(MAX_TABLES as u32)
         .table_elements(limits.max_table_elements as usize)
         .max_memory_size(limits.max_memory_bytes as usize)
-        .max_component_instance_size(8 << 20)
-        .max_core_instance_size(8 << 20)
+        .max_component_instance_size(RECORDS_BYTES)
+        .max_core_instance_size(RECORDS_BYTES)
         .linear_memory_keep_resident(128 << 10)
         .table_keep_resident(64 << 10)
         .async_stack_keep_resident(32 << 10)
@@ -212,11 +226,12 @@ impl Runtime {
     }
 
     fn new(config: &RuntimeConfig, host: &'static HostTable) -> wasmtime::Result<Arc<Runtime>> {
-        let mut fast = config_of(false);
-        fast.allocation_strategy(InstanceAllocationStrategy::Pooling(pooled(
-            config.max_instances,
-            &config.limits,
-        )));
+        let config_of_tier = |quick| {
+            let pool = pooled(config.max_instances, &config.limits);
+            let mut config = config_of(quick);
+            config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+            config
+        };
         let mut executor = tokio::runtime::Builder::new_multi_thread();
         executor.enable_all().thread_name("pie-guest");
         if config.worker_threads > 0 {
@@ -225,10 +240,13 @@ impl Runtime {
         let http = Arc::new(HttpPolicy::new(&config.http).map_err(wasmtime::Error::msg)?);
         let cache_dir = unsafe { config.cache_dir.to_string_lossy() };
         let tokio = executor.build()?;
+        let own_threads = tokio::runtime::Builder::new_current_thread()
+            .thread_name("pie-blocking")
+            .build()?;
         let compiler = unsafe { config.compiler.to_string_lossy() };
         let compiler = (!compiler.is_empty()).then(|| PathBuf::from(compiler));
-        let optimised = Tier::new(&fast, false)?;
-        let quick = match Tier::new(&config_of(true), true) {
+        let optimised = Tier::new(&config_of_tier(false), false)?;
+        let quick = match Tier::new(&config_of_tier(true), true) {
             Err(e) if config.quick_only => {
                 return Err(e.context("the quick compiler does not run on this processor"))
             }
@@ -245,8 +263,9 @@ impl Runtime {
                 .then(|| CodeCache::open(PathBuf::from(cache_dir)))
                 .flatten(),
             compiler: Compiler::new(compiler, config.compile_limits),
-            turns: Turns::new(tokio.handle().clone()),
+            turns: Turns::new(tokio.handle().clone(), own_threads.handle().clone()),
             tokio,
+            own_threads,
             ticker: ticker.clone(),
             host,
             limits: config.limits,
@@ -297,6 +316,7 @@ pub unsafe extern "C" fn pie_runtime_free(runtime: *const Runtime) {
         runtime.live.wait_for_none();
         runtime.ticker.stop();
         if let Ok(owned) = Arc::try_unwrap(runtime) {
+            owned.own_threads.shutdown_timeout(Duration::from_secs(1));
             owned.tokio.shutdown_timeout(Duration::from_secs(1));
         }
     })
@@ -306,4 +326,79 @@ pub unsafe extern "C" fn pie_runtime_free(runtime: *const Runtime) {
 #[no_mangle]
 pub unsafe extern "C" fn pie_runtime_live(runtime: &Runtime) -> usize {
     runtime.live.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasmtime::component::Component;
+    use wasmtime::Store;
+
+    fn section(id: u8, content: &[u8]) -> Vec<u8> {
+        let mut section = vec![id];
+        let mut left = content.len();
+        while left > 0x7f {
+            section.push(left as u8 | 0x80);
+            left >>= 7;
+        }
+        section.push(left as u8);
+        section.extend_from_slice(content);
+        section
+    }
+
+    /// A component with an instance of a module that has this many memories and tables, and further instances of an empty one.
+    fn component(memories: usize, tables: usize, further: usize) -> Vec<u8> {
+        let header = b"\0asm\x01\0\0\0";
+        let mut memory_section = vec![memories as u8];
+        memory_section.extend([0u8, 1].repeat(memories)); // of at least one page
+        let mut table_section = vec![tables as u8];
+        table_section.extend([0x70u8, 0, 1].repeat(tables)); // of at least one function
+        let mut module = header.to_vec();
+        module.extend(section(4, &table_section));
+        module.extend(section(5, &memory_section));
+        let mut component = b"\0asm\x0d\0\x01\0".to_vec();
+        component.extend(section(1, &module));
+        component.extend(section(1, header));
+        let instances = [vec![1u8, 0, 0, 0]]
+            .into_iter()
+            .chain(std::iter::repeat_n(vec![1u8, 0, 1, 0], further));
+        for instance in instances {
+            component.extend(section(2, &instance));
+        }
+        component
+    }
+
+    #[test]
+    fn the_pool_has_room_for_the_largest_components_of_all_guests() {
+        let limits = Limits {
+            max_memory_bytes: 1 << 20,
+            max_table_elements: 1_000,
+            max_handles: 10,
+            cpu_budget_ms: 0,
+            max_output_bytes: 0,
+        };
+        let mut config = config_of(false);
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pooled(3, &limits)));
+        let engine = Engine::new(&config).unwrap();
+        let largest = component(MAX_MEMORIES, MAX_TABLES, MAX_INSTANCES - 1);
+        let largest = Component::new(&engine, largest).unwrap();
+        let linker = Linker::<()>::new(&engine);
+        let executor = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let mut stores: Vec<_> = (0..3).map(|_| Store::new(&engine, ())).collect();
+        for store in &mut stores {
+            store.set_epoch_deadline(1);
+            let made = linker.instantiate_async(store, &largest);
+            executor.block_on(made).unwrap();
+        }
+        let refused = [
+            component(MAX_MEMORIES + 1, 0, 0),
+            component(0, MAX_TABLES + 1, 0),
+            component(0, 0, MAX_INSTANCES),
+        ];
+        for larger in refused {
+            assert!(Component::new(&engine, larger).is_err());
+        }
+    }
 }

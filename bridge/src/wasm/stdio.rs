@@ -1,6 +1,7 @@
 //! A guest's stdout and stderr. Every write is passed to C++ at once.
 use super::runtime::Callbacks;
 use super::signal::{waiter, SignalPollable};
+use super::weight;
 use crate::abi::{GuestPtr, Str};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -20,6 +21,8 @@ struct Shared {
     left_bytes: u64,
     limit_bytes: u64,
     stderr_tail: VecDeque<u8>,
+    /// The lines that the engine itself has written.
+    said: Vec<String>,
 }
 
 /// Both streams of one instance. They share one limit.
@@ -34,6 +37,7 @@ impl Stdio {
             left_bytes: limit_bytes,
             limit_bytes,
             stderr_tail: VecDeque::new(),
+            said: Vec::new(),
         })))
     }
     pub fn stream(&self, is_stderr: bool) -> Stream {
@@ -47,6 +51,19 @@ impl Stdio {
         let shared = self.0.lock().unwrap();
         let bytes: Vec<u8> = shared.stderr_tail.iter().copied().collect();
         String::from_utf8_lossy(&bytes).trim().to_string()
+    }
+
+    /// Writes a line of the engine to stderr, unless the guest's user has seen it.
+    pub fn say_once(&self, line: &str) {
+        {
+            let mut shared = self.0.lock().unwrap();
+            if shared.said.iter().any(|said| said == line) {
+                return;
+            }
+            shared.said.push(line.to_string());
+        }
+        // A guest that has used up its output learns nothing.
+        let _ = self.write(true, format!("pie: {line}\n").as_bytes());
     }
 
     fn room(&self) -> Option<SignalPollable> {
@@ -98,6 +115,7 @@ impl StdoutStream for Stream {
 
 impl OutputStream for Stream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        weight::check_length(&bytes)?;
         self.stdio.write(self.is_stderr, &bytes)
     }
     fn flush(&mut self) -> StreamResult<()> {

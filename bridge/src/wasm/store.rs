@@ -1,12 +1,12 @@
 //! The content of a store: the guest's WASI state, its limits, and its C++ object.
+use super::accounts::{Account, Quota};
 use super::cpu::{CpuMeter, BIG_MEMORY_BYTES};
 use super::http_out::HttpOut;
-use super::quota::{Account, Quota};
-use super::runtime::Limits;
+use super::quota::Say;
+use super::runtime::{Callbacks, Limits};
 use super::stdio::Stdio;
 use super::ticker::TICK;
 use super::weight::{self, HTTP_FIELDS_BYTES};
-use crate::abi::GuestPtr;
 use crate::host::{Host, Reply};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ pub struct Guest {
     pub table: ResourceTable,
     /// The accounts of the folders that it may write to.
     pub(super) accounts: Vec<Arc<Account>>,
+    pub(super) say: Say,
     /// The C++ side, which implements its host calls.
     pub host: Host,
     memory_limit: usize,
@@ -34,8 +35,10 @@ pub struct Guest {
     tables_used: usize,
     /// Bytes of WASI objects that were charged. They stay charged until the guest ends.
     weighed: usize,
+    /// Open files and streams that were charged: the most that it had at once.
+    files_charged: usize,
     meter: Arc<CpuMeter>,
-    grow: extern "C" fn(GuestPtr, u64) -> bool,
+    callbacks: Callbacks,
     /// Why memory or a table was not allowed to grow. That is the likely cause of a trap that follows.
     pub refused: Option<String>,
     /// The result of the last host call. It is kept, so that most calls allocate nothing.
@@ -62,19 +65,26 @@ impl WasiHttpView for Guest {
     }
 }
 
-/// Random bytes of one call, which takes some milliseconds for so many.
+/// Limit on the random bytes of one call. A call of this size takes some milliseconds.
 const RANDOM_BYTES: u64 = 16 << 20;
 
 /// How many memories, tables and core instances one guest may have. Real components have a few.
-const MAX_MEMORIES: usize = 16;
-const MAX_TABLES: usize = 64;
-const MAX_INSTANCES: usize = 256;
+pub const MAX_MEMORIES: usize = 2;
+pub const MAX_TABLES: usize = 8;
+pub const MAX_INSTANCES: usize = 256;
+
+/// An element of a table is a reference.
+const TABLE_ELEMENT_BYTES: usize = 16;
+
+const OUT_OF_MEMORY: &str =
+    "memory limit: the inferlets of this user hold all the memory that they may; try again when some have ended \
+     (runtime.wasm_total_memory_mb)";
 
 /// What the WASI objects of a guest may weigh without a charge. Few guests have more.
 const FREE_WEIGHT: usize = 1 << 20;
 
 impl Guest {
-    /// Charges the guest's user for its WASI objects, if they have become more.
+    /// Charges the guest's user for its WASI objects, if they have grown.
     fn weigh(&mut self) -> wasmtime::Result<()> {
         let weight = weight::of(&mut self.table).saturating_sub(FREE_WEIGHT);
         let more = weight.saturating_sub(self.weighed);
@@ -82,13 +92,36 @@ impl Guest {
             return Ok(());
         }
         let wanted = self.memory_used.saturating_add(weight);
-        if wanted > self.memory_limit || !(self.grow)(self.host.guest, more as u64) {
+        if wanted > self.memory_limit || !self.may_grow(more) {
             wasmtime::bail!(
                 "memory limit: the streams, requests and other WASI objects of the inferlet hold {} MiB",
                 weight >> 20
             );
         }
         self.weighed = weight;
+        Ok(())
+    }
+
+    fn may_grow(&self, bytes: usize) -> bool {
+        (self.callbacks.grow)(self.host.guest, bytes as u64)
+    }
+
+    /// Charges the guest's user for one more open file or stream, unless the guest has had as many before. A file takes a
+    /// descriptor of this process. A stream can have a read or a write under way, which takes a thread.
+    pub(super) fn open_one(&mut self) -> wasmtime::Result<()> {
+        let open = weight::open_files(&mut self.table) + 1;
+        let more = open.saturating_sub(self.files_charged);
+        if more == 0 {
+            return Ok(());
+        }
+        if !(self.callbacks.open_files)(self.host.guest, more as u64) {
+            wasmtime::bail!(
+                "file limit: the inferlet has {} open files and streams, and the inferlets of its user have all that they may; \
+                 close some",
+                open - 1
+            );
+        }
+        self.files_charged = open;
         Ok(())
     }
 }
@@ -111,17 +144,13 @@ impl ResourceLimiterAsync for Guest {
             ));
             return Ok(false);
         }
-        if !(self.grow)(self.host.guest, more as u64) {
-            self.refused = Some(
-                "memory limit: the inferlets of this user hold all the memory that they may; try again when some have \
-                 ended (runtime.wasm_total_memory_mb)"
-                    .into(),
-            );
+        if !self.may_grow(more) {
+            self.refused = Some(OUT_OF_MEMORY.into());
             return Ok(false);
         }
         self.memory_used = wanted;
         if wanted > BIG_MEMORY_BYTES && !self.meter.big.swap(true, Relaxed) {
-            tokio::task::yield_now().await; // it goes on at a thread for such guests
+            tokio::task::yield_now().await; // it continues on a thread for such guests
         }
         Ok(true)
     }
@@ -131,14 +160,17 @@ impl ResourceLimiterAsync for Guest {
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let wanted = self
-            .tables_used
-            .saturating_add(desired.saturating_sub(current));
+        let more = desired.saturating_sub(current);
+        let wanted = self.tables_used.saturating_add(more);
         if wanted > self.table_limit {
             self.refused = Some(format!(
                 "table limit: the inferlet asked for tables of {wanted} elements; {} are allowed",
                 self.table_limit
             ));
+            return Ok(false);
+        }
+        if !self.may_grow(more * TABLE_ELEMENT_BYTES) {
+            self.refused = Some(OUT_OF_MEMORY.into());
             return Ok(false);
         }
         self.tables_used = wanted;
@@ -156,11 +188,12 @@ impl ResourceLimiterAsync for Guest {
 }
 
 /// Makes the store of a new instance.
+#[allow(clippy::too_many_arguments)] // each is a part of the store that its caller makes
 pub fn new_store(
     engine: &Engine,
     host: Host,
     limits: &Limits,
-    grow: extern "C" fn(GuestPtr, u64) -> bool,
+    callbacks: Callbacks,
     folders: &[Option<Quota>; 2], // /scratch and /data
     stdio: &Stdio,
     meter: Arc<CpuMeter>,
@@ -187,20 +220,23 @@ pub fn new_store(
     table.set_max_capacity(limits.max_handles as usize);
     let mut http = WasiHttpCtx::new();
     http.set_field_size_limit(HTTP_FIELDS_BYTES);
+    let own_stdio = stdio.clone();
     let guest = Guest {
         wasi: wasi.build(),
         http,
         http_out,
         table,
         accounts,
+        say: Arc::new(move |line: &str| own_stdio.say_once(line)),
         host,
         memory_limit: limits.max_memory_bytes as usize,
         table_limit: limits.max_table_elements as usize,
         memory_used: 0,
         tables_used: 0,
         weighed: 0,
+        files_charged: 0,
         meter: meter.clone(),
-        grow,
+        callbacks,
         refused: None,
         reply: Reply::default(),
     };

@@ -16,7 +16,7 @@ pub const TICK: Duration = Duration::from_millis(2);
 /// most this time.
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// How long no guest runs before the ticker sleeps.
+/// The time without a running guest after which the ticker sleeps.
 const REST: Duration = Duration::from_millis(100);
 /// How long it sleeps unless it is woken.
 const ASLEEP: Duration = Duration::from_secs(1);

@@ -32,6 +32,8 @@ const CROWD: usize = 64;
 
 pub struct Turns {
     tokio: tokio::runtime::Handle,
+    /// Where the threads of guests that run apart come from.
+    own_threads: tokio::runtime::Handle,
     /// Guests that were woken and kept, and have not run yet.
     woken: Mutex<VecDeque<Turn>>,
     /// The length of `woken`, to be read without the lock.
@@ -86,9 +88,10 @@ impl Computing {
 }
 
 impl Turns {
-    pub fn new(tokio: tokio::runtime::Handle) -> Arc<Turns> {
+    pub fn new(tokio: tokio::runtime::Handle, own_threads: tokio::runtime::Handle) -> Arc<Turns> {
         Arc::new(Turns {
             tokio,
+            own_threads,
             woken: Mutex::default(),
             waiting: AtomicUsize::new(0),
             computing: Mutex::default(),
@@ -168,7 +171,8 @@ impl Turns {
             apart.threads += 1;
         }
         let turns = self.clone();
-        self.tokio.spawn_blocking(move || {
+        self.own_threads.spawn_blocking(move || {
+            let _inside = turns.tokio.enter(); // its timers and sockets are those of the guest
             while let Some(turn) = turns.next_apart(user) {
                 turn.run();
             }
@@ -249,7 +253,7 @@ pub fn on_lent_thread() -> bool {
     LENT.get()
 }
 
-/// Moves the guest to a thread of the executor. Called before something that may take long.
+/// Moves the guest to a thread of the executor. Called before work that may take long.
 pub async fn leave_lent_thread() {
     if on_lent_thread() {
         tokio::task::yield_now().await;
@@ -369,7 +373,7 @@ mod tests {
             .enable_time()
             .build()
             .unwrap();
-        let turns = Turns::new(tokio.handle().clone());
+        let turns = Turns::new(tokio.handle().clone(), tokio.handle().clone());
         (tokio, turns)
     }
 
@@ -380,7 +384,7 @@ mod tests {
         pie_turns_keep(&turns, true);
         assert!(!turns.run_one()); // it waits
         guest.fire(0);
-        assert!(guest.ran.recv_timeout(SOON).is_err()); // nobody else runs it
+        assert!(guest.ran.recv_timeout(SOON).is_err()); // no other thread runs it
         assert!(turns.run_one());
         assert!(guest.ran_here());
         pie_turns_keep(&turns, false);

@@ -1,8 +1,11 @@
-//! What the WASI objects of a guest weigh: the memory that the host keeps for them. They are counted at every tick of a guest
-//! that computes, and charged to its user like linear memory.
+//! The weight of a guest's WASI objects: the memory that the host keeps for them. They are counted at every tick of a
+//! guest that computes, and charged to its user like linear memory.
 use std::any::Any;
 use wasmtime::component::ResourceTable;
-use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, ReaddirIterator};
+use wasmtime_wasi::filesystem::Descriptor;
+use wasmtime_wasi::p2::{
+    DynInputStream, DynOutputStream, ReaddirIterator, StreamError, StreamResult,
+};
 use wasmtime_wasi_http::p2::bindings::http::types::{Method, Scheme};
 use wasmtime_wasi_http::p2::body::{HostIncomingBody, HostOutgoingBody};
 use wasmtime_wasi_http::p2::types::{HostOutgoingRequest, HostOutgoingResponse};
@@ -21,6 +24,31 @@ const OBJECT_BYTES: usize = 256;
 /// The weight of all objects of a table. It takes some nanoseconds for each of them.
 pub fn of(table: &mut ResourceTable) -> usize {
     table.iter_mut().map(|object| of_object(object)).sum()
+}
+
+/// Refuses a write that is longer than `check-write` allows. The host keeps what is written until it is done with it, and a guest
+/// need not wait for that.
+pub fn check_length(write: &[u8]) -> StreamResult<()> {
+    let bytes = write.len();
+    if bytes <= STREAM_BYTES {
+        return Ok(());
+    }
+    Err(StreamError::Trap(wasmtime::format_err!(
+        "memory limit: a write of {bytes} bytes to a stream; check-write allows at most {STREAM_BYTES}"
+    )))
+}
+
+/// How many files and streams a table has. A stream keeps its file open. Those that are not of files are counted as well,
+/// because they look alike.
+pub fn open_files(table: &mut ResourceTable) -> usize {
+    table
+        .iter_mut()
+        .map(|object| usize::from(is_open_file(object)))
+        .sum()
+}
+
+fn is_open_file(object: &dyn Any) -> bool {
+    object.is::<Descriptor>() || object.is::<DynInputStream>() || object.is::<DynOutputStream>()
 }
 
 fn of_object(object: &dyn Any) -> usize {
