@@ -1,4 +1,4 @@
-// The view "Library": programs, and the user's snapshots, adapters and MCP servers.
+// The view "Library": programs, and the user's snapshots, adapters, MCP servers and daemons.
 import { byId, bytes, count, date, make, say } from './dom.js';
 
 export class Library {
@@ -10,13 +10,14 @@ export class Library {
   }
 
   clear() {
-    for (const id of ['programs', 'snapshots', 'adapters', 'mcp']) byId(id).replaceChildren();
+    for (const id of ['programs', 'snapshots', 'adapters', 'mcp', 'daemons']) byId(id).replaceChildren();
   }
 
   /** The view is shown. */
   async open() {
     say(byId('library-state'), 'Reading…');
     const library = await this.#feed.ask('library');
+    const running = await this.#feed.client.listProcesses();
     table('programs', library.programs, {
       Program: ({ name, version }) => `${name}@${version}`,
       Size: (program) => bytes(program.bytes),
@@ -38,8 +39,28 @@ export class Library {
       Name: ({ name }) => name,
       From: ({ from }) => (from === 'config' ? "the engine's config" : 'one of your clients'),
     }, 'None of your connected clients offers an MCP server, and the config has none for you.');
+    table('daemons', running.filter(({ port }) => port !== undefined), {
+      Program: ({ inferlet }) => inferlet,
+      Port: ({ port }) => String(port),
+      Change: (daemon) => make('span', { class: 'strip' }, this.#button('Restart', daemon), this.#button('Stop', daemon)),
+    }, 'You have no daemons: no HTTP inferlet answers on a port of its own.');
     const left = library.programs_total - library.programs.length;
     say(byId('library-state'), left > 0 ? `${count(left)} more programs are installed.` : 'Things of other users are not shown.');
+  }
+
+  /** A button that restarts or stops a daemon. */
+  #button(what, { process_id: id, inferlet, port }) {
+    const button = make('button', { type: 'button', 'aria-label': `${what} ${inferlet} on port ${port}` }, what);
+    button.addEventListener('click', () => void this.#change(what, id));
+    return button;
+  }
+
+  async #change(what, id) {
+    const { client } = this.#feed;
+    const changing = what === 'Restart' ? client.restartDaemon(id) : client.terminateProcess(id);
+    const failure = await changing.then(() => '', (error) => error.message);
+    await this.open();
+    if (failure) say(byId('library-state'), failure);
   }
 }
 

@@ -59,6 +59,7 @@ const ofClient = {
   signal_pid: (client, { pid, message }) => client.signalProcess(pid, message),
   terminate_pid: (client, { pid }) => client.terminateProcess(pid),
   launch_daemon: (client, { program, port }) => client.launchDaemon(program, port),
+  restart_daemon: (client, { pid }) => client.restartDaemon(pid),
   register_mcp: (client, { name, command, args }) =>
     client.registerMcpServer(name, 'stdio', command, args),
 };

@@ -85,6 +85,8 @@ async def of_client(op: str, client: PieClient, do: dict[str, Any]) -> Any:
             return await client.terminate_process(do["pid"])
         case "launch_daemon":
             return await client.launch_daemon(do["program"], do["port"])
+        case "restart_daemon":
+            return await client.restart_daemon(do["pid"])
         case "register_mcp":
             return await client.register_mcp_server(
                 do["name"], command=do["command"], args=do["args"]

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -116,28 +115,13 @@ Status Delete(const Arguments& arguments) {
   return place->store.Delete({arguments.user, arguments.model, arguments.name});
 }
 
-Result<std::string> ReadFile(const fs::path& path, uint64_t most) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  if (error) return Fail(Code::kNotFound, "{}: {}", path.string(), error.message());
-  if (size > most) {
-    return Fail(Code::kInvalid, "{} has {} bytes; at most {} are allowed", path.string(), size,
-                most);
-  }
-  std::string bytes(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
-    return Fail(Code::kInternal, "{} cannot be read", path.string());
-  }
-  return bytes;
-}
-
 Status Import(const Arguments& arguments) {
   const auto place = PIE_TRY(OpenPlace(arguments));
   const fs::path folder(arguments.path);
-  const std::string config = PIE_TRY(ReadFile(folder / kPeftConfigFile, limits::kConfigBytes));
+  const std::string config =
+      PIE_TRY(ReadWhole((folder / kPeftConfigFile).string(), limits::kConfigBytes));
   const std::string tensors =
-      PIE_TRY(ReadFile(folder / kPeftTensorFile, limits::kAdapterFileBytes));
+      PIE_TRY(ReadWhole((folder / kPeftTensorFile).string(), limits::kAdapterFileBytes));
   PIE_RETURN_IF_ERROR(
       place->store.Import({arguments.user, arguments.model, arguments.name}, config, tensors));
   fmt::print("'{}' of {} on {}: {:.1f} MiB\n", Printable(arguments.name), Printable(arguments.user),

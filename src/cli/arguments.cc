@@ -80,7 +80,8 @@ size_t Depth(std::string_view text) {
 }  // namespace
 
 Result<nlohmann::json> ParseArguments(const std::vector<std::string>& arguments,
-                                      const std::vector<std::string>& texts) {
+                                      const std::vector<std::string>& texts,
+                                      const std::vector<std::string>& names) {
   for (const std::string& argument : arguments) {
     if (std::string text = ToValidUtf8(argument); text != argument) {
       return Fail(Code::kInvalid, "the argument '{}' is not UTF-8 text", text);
@@ -88,8 +89,16 @@ Result<nlohmann::json> ParseArguments(const std::vector<std::string>& arguments,
   }
   nlohmann::json input = nlohmann::json::object();
   nlohmann::json positional = nlohmann::json::array();
+  // A name of the manifest that differs in hyphens and underscores alone, or else the snake case.
+  const auto key_of = [&](const std::string& flag) {
+    const std::string key = SnakeCase(flag);
+    if (std::ranges::find(names, key) != names.end()) return key;
+    const auto same = [&](const std::string& name) { return SnakeCase(name) == key; };
+    const auto found = std::ranges::find_if(names, same);
+    return found == names.end() ? key : *found;
+  };
   const auto set = [&](const std::string& name, const std::string& value) {
-    const std::string key = SnakeCase(name);
+    const std::string key = key_of(name);
     input[key] =
         std::ranges::find(texts, key) != texts.end() ? nlohmann::json(value) : ByShape(value);
   };
@@ -104,7 +113,7 @@ Result<nlohmann::json> ParseArguments(const std::vector<std::string>& arguments,
     } else if (i + 1 < arguments.size() && !IsFlag(arguments[i + 1])) {
       set(key, arguments[++i]);
     } else {
-      input[SnakeCase(key)] = true;
+      input[key_of(key)] = true;
     }
   }
   if (!positional.empty()) input["_positional"] = std::move(positional);

@@ -11,10 +11,12 @@
 namespace pie::cli {
 
 // A value becomes an int, float, bool or string by its form, but stays a string if its name is one
-// of `texts`. A flag without a value is true. Fails on text that is not UTF-8, because JSON cannot
-// hold it.
+// of `texts`. A flag without a value is true. Hyphens of a flag become underscores, unless it is
+// one of `names` that way: a manifest may declare `max-tokens`. Fails on text that is not UTF-8,
+// because JSON cannot hold it.
 Result<nlohmann::json> ParseArguments(const std::vector<std::string>& arguments,
-                                      const std::vector<std::string>& texts = {});
+                                      const std::vector<std::string>& texts = {},
+                                      const std::vector<std::string>& names = {});
 
 // Reads the value of `--input`: JSON text, `@file`, or `-` for standard input. Fails beyond
 // `max_bytes`, without reading further.

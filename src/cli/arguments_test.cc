@@ -77,6 +77,15 @@ TEST(ParseArguments, DeclaredTextsStayTexts) {
   EXPECT_EQ(*parsed, nlohmann::json::parse(R"({"prompt":"042","n":42,"my_name":"true"})"));
 }
 
+TEST(ParseArguments, DeclaredNamesKeepTheirHyphens) {
+  const auto parsed =
+      ParseArguments({"--max-tokens", "8", "--my-name=042", "--is_greedy", "--other-one", "2"},
+                     {"my-name"}, {"max-tokens", "my-name", "is-greedy", "other_one", "other-one"});
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(*parsed, nlohmann::json::parse(
+                         R"({"max-tokens":8,"my-name":"042","is-greedy":true,"other_one":2})"));
+}
+
 TEST(ParseArguments, BareFlagsAreTrue) {
   EXPECT_EQ(Parse({"--greedy"}), (json{{"greedy", true}}));
   EXPECT_EQ(Parse({"--greedy", "--n", "2", "--fast"}),

@@ -50,7 +50,7 @@ int ExecBakery(const std::vector<std::string>& arguments) {
     return ReportError(
         "bakery, which creates and builds inferlets, is not installed: run `pie setup`");
   }
-  setenv("BAKERY_CALLED_BY", "pie", 1);  // its help speaks of `pie new`
+  setenv("BAKERY_CALLED_BY", "pie", 1);  // makes its help say `pie new` instead of `bakery new`
   return Exec(std::move(bakery), arguments);
 }
 
@@ -62,7 +62,7 @@ int ExecSetup() {
     if (access(script.c_str(), X_OK) == 0) return Exec(script, {});
   }
   return ReportError(
-      "setup.sh is missing: this program belongs to no installation and no checkout");
+      "setup.sh is missing: this program is part of neither an installation nor a checkout");
 }
 
 int RunBakery(const std::vector<std::string>& arguments) {

@@ -195,16 +195,20 @@ int Prune(int days, bool dry_run) {
 void AddCacheCommands(CLI::App& cache, std::function<int()>& chosen) {
   cache.require_subcommand(1);
   auto json = std::make_shared<bool>(false);
-  CLI::App* list = cache.add_subcommand("list", "List the kinds of things with their sizes.");
+  CLI::App* list = cache.add_subcommand("list", "List the kinds of entries with their sizes.");
   list->add_flag("--json", *json, "print JSON");
   list->callback([&chosen, json] { chosen = [json] { return List(*json); }; });
 
   auto days = std::make_shared<int>(kDefaultDays);
   auto dry_run = std::make_shared<bool>(false);
-  CLI::App* prune = cache.add_subcommand("prune", "Delete what was not used for some days.");
-  prune->add_option("--days", *days, "how long it was not used (default: 30)")
+  CLI::App* prune =
+      cache.add_subcommand("prune", "Delete entries that were not used for some days.");
+  prune
+      ->add_option("--days", *days,
+                   "delete entries that were not used for this many days (default: 30)")
       ->check(CLI::Range(0, 36500));
-  prune->add_flag("--dry-run", *dry_run, "list what would be deleted, and delete nothing");
+  prune->add_flag("--dry-run", *dry_run,
+                  "list the entries that would be deleted, and delete nothing");
   prune->callback(
       [&chosen, days, dry_run] { chosen = [days, dry_run] { return Prune(*days, *dry_run); }; });
 }

@@ -8,10 +8,10 @@ namespace pie::cli {
 
 inline constexpr const char* kCacheAbout =
     "Show what the cache folder holds, and free its disk space.\n\n"
-    "  pie cache list                    sizes by kind\n"
-    "  pie cache prune                   delete what was not used for 30 days\n"
+    "  pie cache list                    show the sizes, by kind\n"
+    "  pie cache prune                   delete entries that were not used for 30 days\n"
     "  pie cache prune --days 0          delete everything but the models\n\n"
-    "Whatever is deleted is downloaded or built again when it is needed. Models stay.";
+    "Deleted entries are downloaded or built again when they are needed. Models stay.";
 
 // Adds the subcommands. When one is chosen, `chosen` runs it and returns the exit code.
 void AddCacheCommands(CLI::App& cache, std::function<int()>& chosen);

@@ -37,7 +37,7 @@ constexpr std::string_view kHelp =
     "  /exit             leave; so does Ctrl-D\n"
     "  a line that ends with \\ goes on in the next line; Ctrl-C stops an answer\n";
 
-// Prints what the inferlet says, and knows whether an answer is under way.
+// Prints the inferlet's messages, and knows whether an answer is under way.
 class Screen final : public host::Listener {
  public:
   explicit Screen(bool speed) : speed_(speed) {}
@@ -165,7 +165,7 @@ Result<std::string> ReadShipped(std::string_view file) {
   return std::string(std::istreambuf_iterator<char>(stream), {});
 }
 
-// The file of what was typed before. It is not kept where it cannot be private.
+// The file of the lines that were typed before. Empty if no private file can be made.
 std::string HistoryFile() {
   const std::string home = HomeDir();
   std::error_code error;

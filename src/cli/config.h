@@ -44,13 +44,14 @@ struct ModelEntry {
   // Tokens that a process may compute if its launch sets no budget; 0: no limit.
   uint64_t token_limit = 0;
   std::shared_ptr<Script> script;          // the script of a dummy model; null: gibberish
-  std::shared_ptr<TurnRecorder> recorder;  // receives what the model says; may be null
+  std::shared_ptr<TurnRecorder> recorder;  // receives the model's output; may be null
 };
 
 struct Config {
   std::vector<ModelEntry> models = {ModelEntry{}};  // the first is the default
   wasm::RuntimeOptions runtime;
-  bool several_users = false;  // there may be several; a second one is noticed in any case
+  bool several_users =
+      false;  // there may be several users; otherwise the engine notices the second one
   bool allow_fs = true;
   std::string scratch_root;
   std::string data_root;      // empty: no /data

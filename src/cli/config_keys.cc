@@ -106,7 +106,7 @@ bool IsTable(std::string_view key) {
   });
 }
 
-// How many letters have to be added, removed or replaced to make `b` of `a`.
+// The number of letters to add, remove or replace to turn `a` into `b`.
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

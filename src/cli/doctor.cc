@@ -82,7 +82,7 @@ void CheckConfig(Report& report) {
 void CheckEngine(Report& report) {
   Config config;
   UseDummy(config);
-  config.allow_fs = false;  // nothing runs that would need a folder
+  config.allow_fs = false;  // no inferlet runs, so none needs a folder
   auto engine = StartEngine(config, true);
   if (engine) {
     report.Good("engine", fmt::format("pie {}, starts on the dummy model", PIE_VERSION));

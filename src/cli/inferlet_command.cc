@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "base/whole_file.h"
 #include "cli/config.h"
 #include "cli/terminal.h"
 #include "server/auth.h"
@@ -18,18 +17,6 @@ namespace {
 
 Result<std::unique_ptr<server::Registry>> Open() {
   return server::Registry::Open(HomeDir() + "/programs");
-}
-
-Result<std::string> ReadFile(const std::string& path, size_t most) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  if (error) return Fail(Code::kNotFound, "cannot read {}: {}", path, error.message());
-  if (size > most) {
-    return Fail(Code::kExhausted, "{} has {} KiB; at most {} KiB are allowed", path, size >> 10,
-                most >> 10);
-  }
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 Status List() {
@@ -63,8 +50,8 @@ Status Add(const std::string& component, const std::string& given, bool overwrit
   const std::string path =
       given.empty() ? (fs::path(component).parent_path() / "Pie.toml").string() : given;
   const server::Limits limits;
-  const std::string wasm = PIE_TRY(ReadFile(component, limits.max_upload_bytes));
-  const std::string manifest = PIE_TRY(ReadFile(path, limits.max_manifest_bytes));
+  const std::string wasm = PIE_TRY(ReadWhole(component, limits.max_upload_bytes));
+  const std::string manifest = PIE_TRY(ReadWhole(path, limits.max_manifest_bytes));
   const auto parsed = PIE_TRY(host::ParseManifest(manifest, path));
   for (const std::string& notice : parsed.notices) fmt::print(stderr, "warning: {}\n", notice);
   if (!wasm.starts_with(std::string_view("\0asm", 4))) {

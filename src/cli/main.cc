@@ -30,7 +30,7 @@ constexpr const char* kAbout =
     "  pie serve                          run the engine as a server for clients\n"
     "  pie model list                     list the models on this machine\n";
 
-// Lists commands by the first line of what each says about itself.
+// Lists each command with the first line of its description.
 class ShortFormatter : public CLI::Formatter {
  public:
   std::string make_subcommand(const CLI::App* command) const override {

@@ -1,9 +1,15 @@
 #include "cli/program_file.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "cli/arguments.h"
@@ -36,11 +42,12 @@ Result<nlohmann::json> MakeInput(const std::string& given,
   nlohmann::json input = nlohmann::json::object();
   if (!given.empty()) input = PIE_TRY(ReadInput(given, host::Limits{}.max_input_bytes));
   if (!arguments.empty()) {
-    std::vector<std::string> texts;
+    std::vector<std::string> texts, names;
     for (const host::Parameter& parameter : manifest.parameters) {
+      names.push_back(parameter.name);
       if (parameter.type == host::Parameter::Type::kString) texts.push_back(parameter.name);
     }
-    nlohmann::json trailing = PIE_TRY(ParseArguments(arguments, texts));
+    nlohmann::json trailing = PIE_TRY(ParseArguments(arguments, texts, names));
     if (!input.is_object()) {
       return Fail(Code::kInvalid,
                   "--input is not a JSON object, so arguments after -- cannot be added to it");
@@ -57,9 +64,15 @@ Result<nlohmann::json> MakeInput(const std::string& given,
 bool AwaitOptimiser(host::Engine& engine, const std::string& program, const Interrupts& interrupts,
                     bool quiet) {
   if (!engine.Optimising(program)) return true;
-  Spinner spinner("optimising the code for later runs (Ctrl-C skips this)", !quiet);
+  constexpr std::string_view kNotice = "optimising the code for later runs (Ctrl-C skips this)";
+  Spinner spinner(std::string(kNotice), !quiet);
+  bool told = quiet || IsTerminal(STDERR_FILENO);  // the spinner shows the notice there
+  const auto start = std::chrono::steady_clock::now();
   while (engine.Optimising(program) && !interrupts.interrupted()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (told || std::chrono::steady_clock::now() - start < std::chrono::seconds(1)) continue;
+    fmt::print(stderr, "{}\n", kNotice);
+    told = true;
   }
   return !interrupts.interrupted();
 }

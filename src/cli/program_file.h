@@ -14,7 +14,8 @@ namespace pie::cli {
 
 Result<std::string> ReadComponent(const std::string& path);
 
-// `input` is the value of --input, or empty. `arguments` stood behind --, and are added to it.
+// `input` is the value of --input, or empty. `arguments` are those after --; they are added to the
+// input.
 Result<nlohmann::json> MakeInput(const std::string& input,
                                  const std::vector<std::string>& arguments,
                                  const host::Manifest& manifest);

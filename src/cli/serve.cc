@@ -76,7 +76,7 @@ void PrintBanner(const server::Server& server, const ServerConfig& config, host:
   }
   fmt::print("  auth      {}\n",
              config.auth ? "on: keys in " + HomeDir() + "/authorized_users.toml (`pie auth add`)"
-                         : "off: anybody who reaches this address may connect");
+                         : "off: anyone who reaches this address may connect");
   fmt::print("  connect   async with PieClient(\"{}\") as client: …   (Python)\n", uri);
   fmt::print("  watch     {}://{}:{}/metrics, /healthz; pie serve --monitor\n", web, host,
              server.port());
@@ -92,8 +92,8 @@ Result<server::Log::Level> LevelOf(const ServerConfig& config, bool debug) {
   return Fail(Code::kInvalid, "telemetry.log_level must be debug, info, warning or error");
 }
 
-// The end of the engine waits for its threads, one of which may wait for a slow disk. No client was
-// told that their work is done, so the process ends without them after a while.
+// The engine's destructor waits for its threads, and one of them may wait for a slow disk. No
+// client was told that this work is done, so after a while the process ends without waiting.
 class ExitInTime {
  public:
   ExitInTime()

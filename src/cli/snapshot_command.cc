@@ -150,7 +150,7 @@ void AddSnapshotCommands(CLI::App& command, std::function<int()>& chosen) {
   const auto [in, imported] =
       add("import", "Read an exported snapshot. Every page is checked first.", Import);
   in->add_option("file", imported->path, "a file that `pie snapshot export` wrote")->required();
-  in->add_option("--user", imported->user, "the user it shall belong to (default: unchanged)");
+  in->add_option("--user", imported->user, "the user it will belong to (default: unchanged)");
   in->add_option("--model", imported->model, "the name of its model (default: unchanged)");
   in->add_option("--name", imported->name, "its new name (default: unchanged)");
 }

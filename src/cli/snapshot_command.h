@@ -8,10 +8,10 @@ namespace pie::cli {
 
 inline constexpr const char* kSnapshotAbout =
     "Manage the contexts that inferlets saved, in $PIE_HOME/snapshots.\n\n"
-    "  pie snapshot list                               their users, models and sizes\n"
+    "  pie snapshot list                               show users, models and sizes\n"
     "  pie snapshot list --json\n"
-    "  pie snapshot export chat chat.snapshot          write one to a file\n"
-    "  pie snapshot import chat.snapshot --user ann    read it, here or on another machine\n"
+    "  pie snapshot export chat chat.snapshot          write a snapshot to a file\n"
+    "  pie snapshot import chat.snapshot --user ann    read such a file, here or elsewhere\n"
     "  pie snapshot delete chat --user ann\n\n"
     "A snapshot opens only on the model that computed it, with the same kv_page_size and\n"
     "kv_cache_dtype. Snapshots of `pie run` belong to the user \"local\".\n"

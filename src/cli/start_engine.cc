@@ -1,5 +1,8 @@
 #include "cli/start_engine.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <new>
 #include <optional>
 #include <random>
@@ -31,6 +34,14 @@ void SetCommon(Options& options, const ModelEntry& entry) {
   Set(options.total_pages, entry.total_pages);
   Set(options.max_batch_tokens, entry.max_batch_tokens);
   Set(options.max_batch_members, entry.max_batch_members);
+}
+
+// Guests may open a part of the files that the system lets this process open. Connections,
+// snapshots and programs need the rest.
+size_t FilesOfGuests(size_t limit) {
+  rlimit system{};
+  if (getrlimit(RLIMIT_NOFILE, &system) != 0) return limit;
+  return std::min<size_t>(limit, system.rlim_max / 8);
 }
 
 // Puts a scheduler in front of the device.
@@ -181,6 +192,7 @@ Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool qui
   options.adapter_root = config.adapter_root;
   options.shared_prefixes = config.shared_prefixes;
   options.limits = config.limits;
+  options.limits.max_open_files = FilesOfGuests(options.limits.max_open_files);
   options.several_users = config.several_users;
   options.shared_topics = config.shared_topics;
   options.mcp = config.mcp;

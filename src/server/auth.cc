@@ -72,7 +72,8 @@ const std::vector<UserKey>* Auth::KeysToTry(const UserTable& users, std::string_
   *exists = found != users.end();
   if (*exists) return &found->second;
   if (users.empty()) return nullptr;
-  // The token is secret, so a stranger cannot tell whose keys stand in for an unknown name.
+  // The internal token is secret, so a stranger cannot tell which user's keys are used in place of
+  // those of an unknown user.
   const auto hash = host::Blake3(token_ + std::string(user));
   size_t number = 0;
   std::memcpy(&number, hash.data(), sizeof(number));

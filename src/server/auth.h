@@ -1,6 +1,6 @@
 // Auth: decides who a client is. While authentication is off, a client is the user that it names.
 // While it is on, the client signs a challenge that is valid for one attempt. The internal token,
-// made anew at every start, is for programs of the machine's own user. Thread-safe.
+// which is new at every start, is for programs of the user that runs the server. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class Auth {
 
   // Sets the hash of the server's certificate. A challenge then says that a signature may be bound
   // to it: it begins with kBinds, and a client that sees a certificate signs the challenge and the
-  // hash of that certificate. So a signature is worth nothing to another server that passes the
-  // challenge on. Clients that do not know of this sign the challenge alone.
+  // hash of that certificate. So another server that passes the challenge on cannot use the
+  // signature. Clients that do not know of this sign the challenge alone.
   void BindTo(std::string certificate_hash) { binding_ = std::move(certificate_hash); }
   static constexpr std::string_view kBinds = "PIE-BIND";
 

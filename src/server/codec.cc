@@ -241,6 +241,9 @@ constexpr std::array<Make, kMessageTypes.size()> kMakers = {
     [](Fields& f) -> ClientMessage {
       return McpResponse{f.U32("corr_id"), f.Bool("ok"), f.LongText("result")};
     },
+    [](Fields& f) -> ClientMessage {
+      return RestartDaemon{f.U32("corr_id"), f.Text("process_id")};
+    },
 };
 
 // Reads only the corr_id, to answer messages that are otherwise malformed.

@@ -13,8 +13,8 @@
 
 namespace pie::server {
 
-// A frame that is not a valid message. With a corr_id the server answers it; without one, it can
-// only close the connection.
+// A frame that is not a valid message. If it has a corr_id, the server answers with an error;
+// otherwise it closes the connection.
 struct BadFrame {
   std::optional<uint32_t> corr_id;
   std::string text;

@@ -65,6 +65,7 @@ std::vector<json> AllMessages() {
        {"command", "npx"},
        {"args", {"-y", "server"}}},
       {{"type", "mcp_response"}, {"corr_id", 13}, {"ok", true}, {"result", "{}"}},
+      {{"type", "restart_daemon"}, {"corr_id", 14}, {"process_id", "p"}},
   };
 }
 
@@ -149,7 +150,7 @@ TEST(Codec, RefusesLongNames) {
       if (decoded) continue;
       EXPECT_NE(decoded.error().text.find("at most 4096"), std::string::npos)
           << decoded.error().text;
-      EXPECT_LT(decoded.error().text.size(), 200u) << "the text is not sent back";
+      EXPECT_LT(decoded.error().text.size(), 200u) << "the error does not repeat the client's text";
     }
   }
 }

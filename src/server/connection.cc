@@ -12,6 +12,8 @@ namespace {
 
 constexpr size_t kMostEchoedBytes = 128;        // of what a client sent, in an answer to it
 constexpr size_t kUncountedBytes = 8ull << 10;  // of a message that arrives
+// The longest malformed text that is repaired. The thread that does it serves all clients.
+constexpr size_t kMostRepairedBytes = 64ull << 10;
 // Messages of clients that are not authenticated yet are charged to this name, which no user has.
 constexpr std::string_view kStrangers = "";
 
@@ -107,7 +109,7 @@ void Connection::Wake(const std::shared_ptr<Session>& session) {
 }
 
 bool Connection::Receiving(size_t bytes) {
-  // Small messages are not worth the count; how many connections there are is limited.
+  // Small messages are not charged, because the number of connections is limited.
   return receiving_.Resize(bytes <= kUncountedBytes ? 0 : bytes);
 }
 
@@ -352,6 +354,15 @@ void Connection::Enqueue(const std::shared_ptr<Session>& session) {
   if (queued_.insert(session.get()).second) ready_.push_back(session);
 }
 
+Connection::Job Connection::LoadDaemon(std::string program) {
+  return [this, program = std::move(program)](
+             host::Compiling compiling) -> Result<std::optional<std::string>> {
+    auto id = PIE_TRY(service_.programs.Load(program, compiling));
+    if (id) PIE_RETURN_IF_ERROR(service_.engine.CheckServes(*id));
+    return id;
+  };
+}
+
 void Connection::Handle(const LaunchDaemon& message) {
   if (service_.draining) return Respond(message.corr_id, false, "the server is shutting down");
   if (message.port > UINT16_MAX) {
@@ -365,26 +376,42 @@ void Connection::Handle(const LaunchDaemon& message) {
   }
   auto charged = service_.engine.ChargeInput(username_, message.input.size());
   if (!charged) return Respond(message.corr_id, false, charged.error().text);
-  Defer(
-      message.corr_id,
-      [this, program = std::string(message.inferlet)](
-          host::Compiling compiling) -> Result<std::optional<std::string>> {
-        auto id = PIE_TRY(service_.programs.Load(program, compiling));
-        if (id) PIE_RETURN_IF_ERROR(service_.engine.CheckServes(*id));
-        return id;
-      },
-      [this, corr_id = message.corr_id, port = static_cast<uint16_t>(message.port),
-       input = std::string(message.input),
-       held = std::make_shared<host::Charge>(*std::move(charged))](
-          const Result<std::string>& program) {
-        if (!program || service_.daemons == nullptr) return Respond(corr_id, program);
-        auto daemon = service_.daemons->Open(
-            {.program = *program, .username = username_, .input = input}, port, std::move(*held));
-        if (!daemon) return Respond(corr_id, false, daemon.error().text);
-        service_.log.OfUser(username_, "daemon opened",
-                            {{"program", *program}, {"port", daemon->port}});
-        Respond(corr_id, true, daemon->id);
-      });
+  Defer(message.corr_id, LoadDaemon(std::string(message.inferlet)),
+        [this, corr_id = message.corr_id, port = static_cast<uint16_t>(message.port),
+         inferlet = std::string(message.inferlet), input = std::string(message.input),
+         held = std::make_shared<host::Charge>(*std::move(charged))](
+            const Result<std::string>& program) {
+          if (!program || service_.daemons == nullptr) return Respond(corr_id, program);
+          auto daemon =
+              service_.daemons->Open({.program = *program, .username = username_, .input = input},
+                                     inferlet, port, std::move(*held));
+          if (!daemon) return Respond(corr_id, false, daemon.error().text);
+          service_.log.OfUser(username_, "daemon opened",
+                              {{"program", *program}, {"port", daemon->port}});
+          Respond(corr_id, true, daemon->id);
+        });
+}
+
+// The program is looked up again, so a daemon that was launched without a version gets the newest.
+// Until it is loaded, and if that fails, the daemon goes on as it was.
+void Connection::Handle(const RestartDaemon& message) {
+  if (service_.draining) return Respond(message.corr_id, false, "the server is shutting down");
+  const Daemons::Info* found =
+      service_.daemons == nullptr ? nullptr : service_.daemons->Find(message.process_id, username_);
+  const auto missing = [](std::string_view id) {
+    return fmt::format("no daemon '{}' exists (it may have been stopped)", id.substr(0, 64));
+  };
+  if (found == nullptr) return Respond(message.corr_id, false, missing(message.process_id));
+  Defer(message.corr_id, LoadDaemon(found->inferlet),
+        [this, corr_id = message.corr_id, id = found->id,
+         missing](const Result<std::string>& program) {
+          if (!program) return Respond(corr_id, program);
+          if (!service_.daemons->Restart(id, username_, *program)) {
+            return Respond(corr_id, false, missing(id));
+          }
+          service_.log.OfUser(username_, "daemon restarted", {{"program", *program}, {"id", id}});
+          Respond(corr_id, true, *program);
+        });
 }
 
 void Connection::Handle(const AttachProcess& message) {
@@ -419,18 +446,25 @@ void Connection::Tell(std::optional<uint32_t> corr_id, std::string_view process_
   if (corr_id) return Respond(*corr_id, status.has_value(), status ? "" : status.error().text);
   if (status || wire_ == nullptr) return;
   const std::string text = fmt::format("[pie] {}\n", status.error().text);
-  // An id that no process has may be anything.
+  // An id that no process has may hold any bytes.
   const std::string id = ToValidUtf8(process_id.substr(0, kMostEchoedBytes));
   Send(EncodeEvent(id, EventKind::kStderr, ToValidUtf8(text)));
 }
 
 void Connection::Handle(const SignalProcess& message) {
   Tell(message.corr_id, message.process_id, [&]() -> Status {
+    const std::string_view text = message.message;
+    const size_t valid = ValidUtf8Bytes(text);
+    if (valid < text.size() && text.size() > kMostRepairedBytes) {
+      return Fail(Code::kInvalid,
+                  "the signal was not delivered: its text is not UTF-8 at byte {} of {}", valid,
+                  text.size());
+    }
     auto session = PIE_TRY(service_.sessions.Find(message.process_id, username_));
     auto process = session->process();
     if (!process)
       return Fail(Code::kCancelled, "the signal was not delivered: the process has ended");
-    return process->SendMessage(ToValidUtf8(message.message));
+    return process->SendMessage(valid == text.size() ? std::string(text) : ToValidUtf8(text));
   }());
 }
 
@@ -499,7 +533,7 @@ void Connection::Handle(const ListProcesses& message) {
                       {"port", daemon.port}});
     }
   }
-  // There may be thousands of processes, and other clients shall not wait for the list.
+  // There may be thousands of processes, and other clients must not wait for the list.
   Defer(message.corr_id,
         [this, list = std::move(list),
          user = username_](host::Compiling) mutable -> Result<std::optional<std::string>> {

@@ -76,6 +76,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   void Handle(const Ping& message);
   void Handle(const RegisterMcpServer& message);
   void Handle(const McpResponse& message);
+  void Handle(const RestartDaemon& message);
 
   std::string Claimant() const;
   // The proof of the user was checked.
@@ -95,6 +96,9 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   using Job = Service::Job;
   using Then = std::function<void(Result<std::string>)>;
   void Defer(uint32_t corr_id, Job job, Then then = {});
+
+  // The job that finds a program, loads it, and checks that it answers HTTP requests.
+  Job LoadDaemon(std::string program);
 
   // A file for a process. All of its chunks have arrived.
   struct File {

@@ -242,13 +242,27 @@ TEST_F(ConnectionTest, AnswersPing) {
 
 TEST_F(ConnectionTest, UnknownProcessesAreErrors) {
   Identify();
-  for (const char* type : {"attach_process", "terminate_process"}) {
+  for (const char* type : {"attach_process", "terminate_process", "restart_daemon"}) {
     const json answer = Answer({{"type", type}, {"corr_id", 1}, {"process_id", "nobody\xff"}});
     EXPECT_FALSE(answer["ok"]);
   }
   const json told = Answer({{"type", "signal_process"}, {"process_id", "p"}, {"message", "m"}});
   EXPECT_EQ(told["event"], "stderr");
   EXPECT_EQ(Answer({{"type", "list_processes"}, {"corr_id", 1}}, 1)["result"], "[]");
+}
+
+TEST_F(ConnectionTest, RefusesLongMalformedSignals) {
+  Identify();
+  const auto signal = [](const std::string& text) {
+    return json{{"type", "signal_process"}, {"corr_id", 9}, {"process_id", "p"}, {"message", text}};
+  };
+  const auto says = [](const json& answer, const char* words) {
+    return answer["result"].get<std::string>().find(words) != std::string::npos;
+  };
+  const std::string long_text(200'000, 'a');
+  EXPECT_TRUE(says(Answer(signal(long_text + "\xFF")), "not UTF-8 at byte 200000 of 200001"));
+  EXPECT_TRUE(says(Answer(signal(long_text)), "no process"));
+  EXPECT_TRUE(says(Answer(signal("a\xFF")), "no process"));  // a short text is repaired
 }
 
 TEST_F(ConnectionTest, RefusesInvalidPrograms) {
@@ -297,7 +311,8 @@ TEST_F(ConnectionTest, WatchingShowsTheEngineAndNobodysThings) {
   EXPECT_EQ(seen["user"], "ada");
   EXPECT_EQ(seen["processes"], json::array());
   EXPECT_EQ(seen["models"][0]["name"], "default");
-  EXPECT_EQ(query("watch", "")["result"], seen.dump()) << "asked too often: the same answer";
+  EXPECT_EQ(query("watch", "")["result"], seen.dump())
+      << "a client that asks too often gets the same answer";
   EXPECT_FALSE(query("watch", "soon")["ok"]);
   for (const char* record : {"", "nobody", "nobody 3", "nobody x", " "}) {
     EXPECT_FALSE(query("output", record, 1)["ok"]) << record;
@@ -318,7 +333,7 @@ TEST_F(ConnectionTest, RefusesWebPagesOfOtherOrigins) {
     EXPECT_FALSE(MayUpgrade(*service, origin, here)) << origin;
   }
   EXPECT_FALSE(MayUpgrade(*service, "https://pie.example", "pie.example:8080"))
-      << "anybody's name can point to this machine";
+      << "an attacker's name can point to this machine";
   EXPECT_FALSE(MayUpgrade(*service, "", "") && MayUpgrade(*service, "http://", ""));
 }
 

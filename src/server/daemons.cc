@@ -17,20 +17,21 @@ constexpr auto kRetryAfter = std::chrono::seconds(1);
 struct Daemons::Daemon {
   Daemon(asio::io_context& io, const Door& the_door)
       : door(std::make_shared<const Door>(the_door)), acceptor(io), retry(io) {}
-  const std::shared_ptr<const Door> door;
+  std::shared_ptr<const Door> door;  // connections hold the door through which they came
   Info info;
   tcp::acceptor acceptor;
   asio::steady_timer retry;
   host::Charge place, input;
 };
 
-Result<Daemons::Info> Daemons::Open(const Door& door, uint16_t port, host::Charge input) {
+Result<Daemons::Info> Daemons::Open(const Door& door, std::string inferlet, uint16_t port,
+                                    host::Charge input) {
   auto daemon = std::make_shared<Daemon>(io_, door);
   daemon->place = host::Charge(service_.doors.Of(door.username));
   daemon->input = std::move(input);
   if (!daemon->place.Grow(1)) {
     return Fail(Code::kExhausted,
-                "this user has as many daemons as they may have (of {} for all users); stop one "
+                "the daemons of this user have reached their share (of {} for all users); stop one "
                 "first",
                 service_.limits.max_daemons);
   }
@@ -43,6 +44,7 @@ Result<Daemons::Info> Daemons::Open(const Door& door, uint16_t port, host::Charg
                 error.message());
   }
   daemon->info = {.id = fmt::format("{}-daemon-{}", service_.engine.id(), next_++),
+                  .inferlet = std::move(inferlet),
                   .program = door.program,
                   .username = door.username,
                   .port = daemon->acceptor.local_endpoint(error).port()};
@@ -80,11 +82,38 @@ std::vector<Daemons::Info> Daemons::Of(std::string_view user) const {
   return own;
 }
 
-bool Daemons::Close(std::string_view id, std::string_view user) {
+const Daemons::Info* Daemons::Find(std::string_view id, std::string_view user) const {
   const auto found = daemons_.find(id);
-  if (found == daemons_.end() || found->second->info.username != user) return false;
-  daemons_.erase(found);
+  if (found == daemons_.end() || found->second->info.username != user) return nullptr;
+  return &found->second->info;
+}
+
+bool Daemons::Restart(std::string_view id, std::string_view user, const std::string& program) {
+  if (Find(id, user) == nullptr) return false;
+  Daemon& daemon = *daemons_.find(id)->second;
+  Door door = *daemon.door;
+  door.program = program;
+  const auto before = std::exchange(daemon.door, std::make_shared<const Door>(std::move(door)));
+  daemon.info.program = program;
+  for (Socket* socket : Through(before.get())) socket->CloseAtOnce();
   return true;
+}
+
+bool Daemons::Close(std::string_view id, std::string_view user) {
+  if (Find(id, user) == nullptr) return false;
+  const auto found = daemons_.find(id);
+  const auto daemon = found->second;
+  daemons_.erase(found);
+  for (Socket* socket : Through(daemon->door.get())) socket->CloseWhenIdle();
+  return true;
+}
+
+std::vector<Socket*> Daemons::Through(const Door* door) const {
+  std::vector<Socket*> through;
+  for (Socket* socket : sockets_) {
+    if (socket->door() == door) through.push_back(socket);
+  }
+  return through;
 }
 
 }  // namespace pie::server

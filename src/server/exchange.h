@@ -18,7 +18,7 @@
 
 namespace pie::server {
 
-// Which inferlet answers a request, for which user, and what it is told.
+// The inferlet that answers a request, its user, and the request's head.
 struct Call {
   std::string program;
   std::string username;
@@ -52,7 +52,7 @@ class Exchange final : public host::Listener, public std::enable_shared_from_thi
     std::string headers;
     std::string body;
     bool ended = false;
-    bool complete = false;  // if it has ended: all of it has come
+    bool complete = false;  // if the response has ended: it is complete
   };
   Response Take();
   // The client is gone: cancels the instance, and calls the client no more.

@@ -66,7 +66,8 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
     call.program = route->program;
     call.target = route->target;
     if (!MayUpgrade(service, asked.origin, asked.host)) {
-      return Refusal(403, "permission_error", "web pages of other origins may not ask this server");
+      return Refusal(403, "permission_error",
+                     "web pages of other origins may not send requests to this server");
     }
     const std::string_view bearer = BearerOf(asked.authorization);
     const auto user = service.auth.UserOf(bearer.empty() ? asked.api_key : bearer);
@@ -101,7 +102,8 @@ namespace {
 // scripts within the text, being framed.
 HttpAnswer AnswerFile(const Service& service, const Page::File& file, const Asked& asked) {
   if (!MayUpgrade(service, asked.origin, asked.host)) {
-    return {403, "text/plain; charset=utf-8", "web pages of other origins may not ask for this\n"};
+    return {403, "text/plain; charset=utf-8",
+            "web pages of other origins may not read this page\n"};
   }
   HttpAnswer answer{.type = file.type, .body = file.bytes};
   if (asked.if_none_match.find(file.etag) != std::string_view::npos) {

@@ -1,4 +1,4 @@
-// HttpServing: one request to an inferlet on a socket, from behind its head to the end of the
+// HttpServing: one request to an inferlet on a socket, from the end of its head to the end of the
 // response. It streams both bodies, and notices when the client leaves. IO thread.
 #pragma once
 
@@ -28,10 +28,12 @@ class HttpServing final : public Exchange::Client,
   // Called once, when the response is sent: whether the connection can be used again.
   using Done = std::function<void(bool keep)>;
 
-  // `stream` and `buffer` belong to the owner of the socket, whom `done` keeps alive.
-  HttpServing(Service& service, Stream& stream, beast::flat_buffer& buffer,
-              std::shared_ptr<Parser> parser, Done done)
+  // `stream` and `buffer` belong to `owner`. It lives as long as this object, because reads and
+  // writes that are under way use both even after the connection was closed.
+  HttpServing(Service& service, std::shared_ptr<void> owner, Stream& stream,
+              beast::flat_buffer& buffer, std::shared_ptr<Parser> parser, Done done)
       : service_(service),
+        owner_(std::move(owner)),
         stream_(stream),
         buffer_(buffer),
         parser_(std::move(parser)),
@@ -117,7 +119,7 @@ class HttpServing final : public Exchange::Client,
     Watch();
   }
 
-  // Reads on behind the request: the client sends its next one, or leaves.
+  // Keeps reading after the request, to notice the next request, or that the client leaves.
   void Watch() {
     if (watching_ || buffer_.size() > 0) return;  // the next request is here already
     watching_ = true;
@@ -177,7 +179,7 @@ class HttpServing final : public Exchange::Client,
         keep_alive_ = false;  // its end is the end of the connection
       }
     }
-    // The unread rest of the request's body would be taken for the next request.
+    // Otherwise the unread rest of the request's body would be read as the next request.
     if (!parser_->is_done()) keep_alive_ = false;
     response_->keep_alive(keep_alive_);
     response_->body().data = nullptr;
@@ -252,6 +254,7 @@ class HttpServing final : public Exchange::Client,
   }
 
   Service& service_;
+  const std::shared_ptr<void> owner_;
   Stream& stream_;
   beast::flat_buffer& buffer_;
   const std::shared_ptr<Parser> parser_;

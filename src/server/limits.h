@@ -1,6 +1,6 @@
-// Limits of the server: everything that clients, alone or together, can make grow. A client that
-// exceeds one gets an error that names it, or its connection is closed with a reason; other clients
-// are not affected.
+// Limits of the server, for everything that clients, alone or together, can make grow. A client
+// that exceeds a limit gets an error that names the limit, or its connection is closed with a
+// reason. Other clients are not affected.
 #pragma once
 
 #include <cstddef>

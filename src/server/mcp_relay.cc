@@ -6,14 +6,6 @@
 #include "server/users.h"
 
 namespace pie::server {
-namespace {
-
-host::McpAnswer Refuse(int code, std::string message) {
-  return std::unexpected(host::McpError{.code = code, .message = std::move(message)});
-}
-
-}  // namespace
-
 void McpRelay::SetBudget(std::shared_ptr<host::ByteBudget> budget) {
   std::lock_guard lock(mutex_);
   budget_ = std::move(budget);
@@ -47,9 +39,9 @@ Result<std::shared_ptr<host::Pending<host::McpAnswer>>> McpRelay::Ask(
   {
     std::lock_guard lock(mutex_);
     if (!names_.contains(request.server)) {
-      pending->Set(
-          Refuse(host::kMcpServerNotFound,
-                 fmt::format("mcp: the client no longer offers the server '{}'", request.server)));
+      pending->Set(host::RefuseMcp(
+          host::kMcpServerNotFound,
+          fmt::format("mcp: the client no longer offers the server '{}'", request.server)));
       return pending;
     }
     if (request.params.size() > limits_.max_mcp_request_bytes) {
@@ -101,9 +93,9 @@ void McpRelay::Answer(uint32_t corr_id, bool ok, std::string_view result) {
   }
   if (result.size() > limits_.max_mcp_result_bytes) {
     return pending->Set(
-        Refuse(host::kMcpUnreachable,
-               fmt::format("mcp: the result has {} bytes; at most {} MiB are allowed",
-                           result.size(), limits_.max_mcp_result_bytes >> 20)));
+        host::RefuseMcp(host::kMcpUnreachable,
+                        fmt::format("mcp: the result has {} bytes; at most {} MiB are allowed",
+                                    result.size(), limits_.max_mcp_result_bytes >> 20)));
   }
   if (ok) return pending->Set(host::McpAnswer(std::string(result)));
   pending->Set(host::McpAnswer(std::unexpect, host::McpErrorFrom(result)));
@@ -120,13 +112,13 @@ void McpRelay::Expire(Time now) {
       late.push_back(waiting);
       return true;
     });
-    // A client that does not read would let them pile up.
+    // Without this, requests would pile up while the client does not read.
     std::erase_if(frames_, [&](const Frame& frame) { return !waiting_.contains(frame.id); });
   }
   for (const Waiting& waiting : late) {
-    waiting.pending->Set(
-        Refuse(host::kMcpTimeout, fmt::format("mcp: the server '{}' did not answer within {} s",
-                                              waiting.server, limits_.mcp_timeout_secs)));
+    waiting.pending->Set(host::RefuseMcp(
+        host::kMcpTimeout, fmt::format("mcp: the server '{}' did not answer within {} s",
+                                       waiting.server, limits_.mcp_timeout_secs)));
   }
 }
 
@@ -139,7 +131,7 @@ void McpRelay::Close() {
     left.swap(waiting_);
   }
   for (const auto& [id, waiting] : left) {
-    waiting.pending->Set(Refuse(
+    waiting.pending->Set(host::RefuseMcp(
         host::kMcpUnreachable,
         fmt::format("mcp: the client that runs the server '{}' has disconnected", waiting.server)));
   }

@@ -47,7 +47,7 @@ TEST_F(McpRelayTest, ARequestIsSentAndAnswered) {
   EXPECT_EQ(sent["method"], "tools/list");
   EXPECT_TRUE(Sent().is_null());
   EXPECT_FALSE((*pending)->ready());
-  relay.Answer(sent["corr_id"].get<uint32_t>() + 1, true, "{}");  // nobody asked this
+  relay.Answer(sent["corr_id"].get<uint32_t>() + 1, true, "{}");  // an answer to no request
   EXPECT_FALSE((*pending)->ready());
   relay.Answer(sent["corr_id"], true, R"({"tools":[]})");
   ASSERT_TRUE((*pending)->ready());
@@ -76,6 +76,16 @@ TEST_F(McpRelayTest, ErrorsOfAClientMayBeJsonOrText) {
   EXPECT_EQ(ErrorOf(*second).message, "out of flour");
 }
 
+TEST_F(McpRelayTest, LongErrorsOfAClientAreNotParsed) {
+  const auto pending = Ask();
+  const std::string data(300'000, 'x');
+  relay.Answer(Sent()["corr_id"], false,
+               R"({"code": 7, "message": "no", "data": ")" + data + "\"}");
+  const auto error = ErrorOf(*pending);
+  EXPECT_EQ(error.code, host::kMcpUnreachable);
+  EXPECT_NE(error.message.find("at most 256 KiB"), std::string::npos) << error.message;
+}
+
 TEST_F(McpRelayTest, ARequestTimesOut) {
   const auto pending = Ask();
   const auto now = std::chrono::steady_clock::now();
@@ -83,7 +93,7 @@ TEST_F(McpRelayTest, ARequestTimesOut) {
   EXPECT_FALSE((*pending)->ready());
   relay.Expire(now + std::chrono::seconds(limits.mcp_timeout_secs + 1));
   EXPECT_EQ(ErrorOf(*pending).code, host::kMcpTimeout);
-  EXPECT_TRUE(Sent().is_null());  // it was never sent, and is not any more
+  EXPECT_TRUE(Sent().is_null());  // the request was never sent, and will not be
 }
 
 TEST_F(McpRelayTest, ARequestOfAProcessThatIsGoneIsForgotten) {

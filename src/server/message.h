@@ -92,11 +92,15 @@ struct McpResponse {
   bool ok;
   std::string_view result;
 };
+struct RestartDaemon {  // our extension
+  uint32_t corr_id;
+  std::string_view process_id;
+};
 
 using ClientMessage =
     std::variant<AuthIdentify, AuthProve, AuthByToken, CheckProgram, Query, AddProgram,
                  LaunchProcess, LaunchDaemon, AttachProcess, TerminateProcess, SignalProcess,
-                 TransferFile, ListProcesses, Ping, RegisterMcpServer, McpResponse>;
+                 TransferFile, ListProcesses, Ping, RegisterMcpServer, McpResponse, RestartDaemon>;
 
 // The tags, in the order of the variant. A message that is not `before_auth` is refused until the
 // client is authenticated.
@@ -121,6 +125,7 @@ inline constexpr std::array kMessageTypes = {
     MessageType{"ping"},
     MessageType{"register_mcp_server"},
     MessageType{"mcp_response"},
+    MessageType{"restart_daemon"},
 };
 static_assert(kMessageTypes.size() == std::variant_size_v<ClientMessage>);
 

@@ -25,11 +25,11 @@ class Programs {
   // lookups do not count, because other processes write to the registry too.
   std::optional<std::string> Loaded(std::string_view program);
   using Compiling = host::Compiling;
-  // Looks the program up and loads it if needed. Returns its id, or nothing if it would have to
-  // compile and may not.
+  // Looks the program up and loads it if needed. Returns its id, or nothing if the program must be
+  // compiled and compiling is not allowed.
   Result<std::optional<std::string>> Load(std::string_view program, Compiling compiling);
-  // Compiles the component, which also validates it, then stores it in the registry. False if it
-  // would have to compile and may not.
+  // Compiles the component, which also validates it, then stores it in the registry. Returns false
+  // if it must be compiled and compiling is not allowed.
   Result<bool> Install(std::string_view manifest, std::string_view component, std::string_view user,
                        bool overwrite, bool admin, Compiling compiling);
   Registry& registry() { return registry_; }

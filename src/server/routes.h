@@ -1,5 +1,5 @@
 // Routes: which inferlet answers an HTTP path. `/apps/<name>/…` belongs to the installed inferlet
-// of that name, which sees the path behind it; a configured prefix such as `/v1` belongs to the
+// of that name, which sees the rest of the path; a configured prefix such as `/v1` belongs to the
 // inferlet that the config names, which sees the whole path.
 #pragma once
 

@@ -113,12 +113,11 @@ Status Server::Impl::Listen() {
   }
   const tcp::endpoint endpoint = found.begin()->endpoint();
   if (!endpoint.address().is_loopback() && !service.auth.enabled()) {
-    return Fail(
-        Code::kInvalid,
-        "other machines can reach {}, and authentication is off: anybody could run programs "
-        "here. Set auth.enabled = true and add keys with `pie auth add`, or listen on "
-        "127.0.0.1",
-        options.host);
+    return Fail(Code::kInvalid,
+                "other machines can reach {}, and authentication is off: anyone could run programs "
+                "here. Set auth.enabled = true and add keys with `pie auth add`, or listen on "
+                "127.0.0.1",
+                options.host);
   }
   if (!options.tls_cert.empty()) PIE_RETURN_IF_ERROR(LoadTls(tls, options));
   if (acceptor.open(endpoint.protocol(), error) ||
@@ -244,7 +243,7 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options, host::Engin
   impl->SweepLater();
   impl->thread = std::thread([raw = impl.get()] {
     pthread_setname_np(pthread_self(), "pie-io");
-    // An exception of one handler, such as for want of memory, must not end all connections.
+    // An exception of one handler, for example when memory runs out, must not end all connections.
     while (true) {
       try {
         raw->io.run();

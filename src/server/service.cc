@@ -6,8 +6,8 @@ namespace {
 Result<std::optional<std::string>> Try(const Service::Job& job, host::Compiling compiling) {
   try {
     return job(compiling);
-  } catch (const std::exception& error) {  // such as for want of memory
-    return Fail(Code::kInternal, "the server could not do that: {}", error.what());
+  } catch (const std::exception& error) {  // for example when memory runs out
+    return Fail(Code::kInternal, "the request failed inside the server: {}", error.what());
   }
 }
 

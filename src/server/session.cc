@@ -76,7 +76,7 @@ void Session::Detach(const Outlet* outlet) {
     next_ = confirmed_;
     next_chunk_ = 0;
     MakeRoom(0);
-    room_.Fire();  // without a client, the process need not wait
+    room_.Fire();  // a process without a client does not wait
     process = process_;
   }
   if (process) process->ClientLeft();
@@ -244,7 +244,7 @@ bool Session::Full() {
 
 bool Session::FullLocked() const {
   if (outlet_ == nullptr) return false;
-  if (unsent() == 0) return false;  // nothing is left whose sending would end the wait
+  if (unsent() == 0) return false;  // no event is left to send, so no Sent would end the wait
   if (unsent() >= limits_.max_ring_events) return true;
   if (bytes_ < limits_.max_ring_bytes) return !budget_->Fits(budget_->limit() / kHeadroom);
   size_t waiting = 0;

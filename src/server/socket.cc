@@ -95,11 +95,18 @@ class SocketOn final : public Socket,
   }
   void CloseGently(const std::string& reason) override { Close(reason); }
   void CloseAtOnce() override {
+    // Either may hold the last reference to this socket.
     const auto self = std::exchange(paused_, nullptr);
-    if (serving_) std::exchange(serving_, nullptr)->Abandon();
+    const auto serving = std::exchange(serving_, nullptr);
+    if (serving) serving->Abandon();
     beast::error_code ignored;
     Lowest().socket().close(ignored);
   }
+  void CloseWhenIdle() override {
+    last_ = true;
+    if (!serving_ || serving_->finished()) CloseAtOnce();
+  }
+  const Door* door() const override { return door_.get(); }
 
   // Wire
   void Ready() override {
@@ -211,13 +218,19 @@ class SocketOn final : public Socket,
     call.secure = std::is_same_v<Stream, Tls>;
     beast::error_code ignored;
     Lowest().socket().set_option(tcp::no_delay(true), ignored);
-    serving_ = std::make_shared<HttpServing<Stream>>(service_, ws_.next_layer(), buffer_, parser,
-                                                     [self = this->shared_from_this()](bool keep) {
+    const auto self = this->shared_from_this();
+    serving_ = std::make_shared<HttpServing<Stream>>(service_, self, ws_.next_layer(), buffer_,
+                                                     parser, [self](bool keep) {
                                                        self->serving_.reset();
-                                                       if (!keep) return self->CloseAtOnce();
+                                                       if (!keep || self->last_) {
+                                                         return self->CloseAtOnce();
+                                                       }
                                                        self->AwaitRequest();
                                                      });
-    serving_->on_idle = [this] { since = std::chrono::steady_clock::now(); };
+    serving_->on_idle = [this] {
+      since = std::chrono::steady_clock::now();
+      if (last_) CloseAtOnce();
+    };
     serving_->Start(std::move(call));
   }
 
@@ -346,6 +359,7 @@ class SocketOn final : public Socket,
   bool closing_ = false;  // close once all frames are sent
   bool closed_ = false;   // the close frame is being sent, or the socket is gone
   bool ended_ = false;
+  bool last_ = false;  // the HTTP request that is being answered is the last
 };
 
 }  // namespace

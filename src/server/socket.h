@@ -17,6 +17,8 @@
 
 namespace pie::server {
 
+struct Door;
+
 // One accepted connection. IO thread.
 class Socket {
  public:
@@ -25,16 +27,18 @@ class Socket {
   // Sends all waiting frames, then closes.
   virtual void CloseGently(const std::string& reason) = 0;
   virtual void CloseAtOnce() = 0;
+  // Lets the HTTP request that is being answered end, and takes no other.
+  virtual void CloseWhenIdle() = 0;
   // True until the client is authenticated.
   virtual bool unknown() const = 0;
   // The address of the peer, without its port.
   virtual std::string_view address() const = 0;
+  // The daemon's port through which it came; null: the server's own port.
+  virtual const Door* door() const = 0;
   std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
 };
 
 using Sockets = std::unordered_set<Socket*>;
-
-struct Door;
 
 // The socket keeps itself alive, and is in `all`, until it is closed. `tls` may be null.
 std::shared_ptr<Socket> MakeSocket(boost::asio::ip::tcp::socket socket,

@@ -52,8 +52,8 @@ nlohmann::json ModelStatus(host::Engine& engine) {
 
 std::string MetricsText(Service& service) {
   Writer writer;
-  // Not Engine::stats, which goes through all topics: anybody may ask for metrics, and the thread
-  // of all connections answers.
+  // This does not call Engine::stats, which visits all topics: any client may ask for metrics, and
+  // the thread of all connections answers.
   uint64_t steps = 0, tokens = 0, queued = 0, total = 0, used = 0, cached = 0, restored = 0;
   uint64_t suspensions = 0, replayed = 0, drafted = 0, confirmed = 0, steps_ahead = 0,
            integrity_failures = 0;
@@ -83,10 +83,10 @@ std::string MetricsText(Service& service) {
   writer.Value("pie_batches_total", "counter", "Batches run by the devices.", steps);
   writer.Value("pie_batches_ahead_total", "counter",
                "Batches submitted while another batch was in flight.", steps_ahead);
-  writer.Value(
-      "pie_integrity_failures_total", "counter",
-      "Checks of the KV books, made while idle, that found a mismatch. Always 0 but for a bug.",
-      integrity_failures);
+  writer.Value("pie_integrity_failures_total", "counter",
+               "Checks of the KV page counts, made while idle, that found a mismatch. Above 0 only "
+               "by a bug.",
+               integrity_failures);
   writer.Value("pie_tokens_total", "counter", "Tokens computed by the devices.", tokens);
   writer.Value("pie_queued_passes", "gauge", "Passes waiting for a device.", queued);
   writer.Value("pie_pages_used", "gauge", "KV pages in use.", used);

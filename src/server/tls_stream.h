@@ -9,6 +9,7 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/beast/core.hpp>
+#include <boost/beast/websocket/teardown.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -115,5 +116,13 @@ class TlsTcpStream : public boost::beast::tcp_stream {
   WorkQueue* queue_ = nullptr;  // null: no handshake is under way
   std::string address_;
 };
+
+// Ends the stream below TLS when a WebSocket is closed. Beast finds this function by the type of
+// the stream, and has one for its own type only.
+template <class Handler>
+void async_teardown(boost::beast::role_type role, TlsTcpStream& stream, Handler&& handler) {
+  boost::beast::async_teardown(role, static_cast<boost::beast::tcp_stream&>(stream),
+                               std::forward<Handler>(handler));
+}
 
 }  // namespace pie::server

@@ -1,17 +1,15 @@
 #include "server/tokens.h"
 
-#include <sys/stat.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <sstream>
 
 #include "base/whole_file.h"
 #include "host/hash.h"
+#include "server/private_toml.h"
 #include "server/public_key.h"
 #include "server/users.h"
 
@@ -50,21 +48,8 @@ std::string Tokens::HashOf(std::string_view key) {
 
 Result<TokenTable> Tokens::Read() const {
   TokenTable tokens;
-  struct stat status{};
-  if (path_.empty() || stat(path_.c_str(), &status) != 0) {
-    if (path_.empty() || errno == ENOENT) return tokens;
-    return Fail(Code::kInternal, "cannot read {}: {}", path_, std::strerror(errno));
-  }
-  if ((status.st_mode & 077) != 0) {
-    return Fail(Code::kInvalid, "{} can be read or written by others: run chmod 600 {}", path_,
-                path_);
-  }
-  toml::table root;
-  try {
-    root = toml::parse_file(path_);
-  } catch (const toml::parse_error& error) {
-    return Fail(Code::kInvalid, "{}:{}: {}", path_, error.source().begin.line, error.description());
-  }
+  if (path_.empty()) return tokens;
+  const toml::table root = PIE_TRY(ReadPrivateToml(path_));
   for (const auto& [name, node] : root) {
     const toml::table* token = node.as_table();
     const auto hash = token != nullptr ? (*token)["hash"].value<std::string>() : std::nullopt;

@@ -1,17 +1,15 @@
 #include "server/users.h"
 
-#include <sys/stat.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <sstream>
 
 #include "base/utf8.h"
 #include "base/whole_file.h"
 #include "server/limits.h"
+#include "server/private_toml.h"
 
 namespace pie::server {
 
@@ -28,21 +26,7 @@ Status CheckUsername(std::string_view name) {
 
 Result<UserTable> AuthorizedUsers::Read() const {
   UserTable users;
-  struct stat status{};
-  if (stat(path_.c_str(), &status) != 0) {
-    if (errno == ENOENT) return users;
-    return Fail(Code::kInternal, "cannot read {}: {}", path_, std::strerror(errno));
-  }
-  if ((status.st_mode & 077) != 0) {
-    return Fail(Code::kInvalid, "{} can be read or written by others: run chmod 600 {}", path_,
-                path_);
-  }
-  toml::table root;
-  try {
-    root = toml::parse_file(path_);
-  } catch (const toml::parse_error& error) {
-    return Fail(Code::kInvalid, "{}:{}: {}", path_, error.source().begin.line, error.description());
-  }
+  const toml::table root = PIE_TRY(ReadPrivateToml(path_));
   for (const auto& [user, node] : root) {
     const toml::table* keys = node.as_table();
     if (keys == nullptr) {

@@ -44,7 +44,7 @@ Result<std::string> DescribeProgram(Service& service, std::string_view program);
 // An MCP server that inferlets of a user can reach.
 struct McpServerRef {
   std::string name;
-  bool of_config;  // else one of the user's clients runs it
+  bool of_config;  // false: one of the user's clients runs it
 };
 
 // The query `library`: programs, and the user's snapshots, adapters and MCP servers. Reads files.

@@ -142,7 +142,10 @@ Task<json> OfClient(World& world, Client& client, const json& command) {
   }
   if (op == "signal_pid") AWAIT client.SignalProcess(text("pid"), text("message"));
   if (op == "terminate_pid") AWAIT client.TerminateProcess(text("pid"));
-  if (op == "launch_daemon") AWAIT client.LaunchDaemon(text("program"), command["port"]);
+  if (op == "launch_daemon") {
+    RETURN AWAIT client.LaunchDaemon(text("program"), command["port"]);
+  }
+  if (op == "restart_daemon") RETURN AWAIT client.RestartDaemon(text("pid"));
   if (op == "register_mcp") {
     AWAIT client.RegisterMcpServer(text("name"), "stdio", text("command"),
                                    command.value("args", std::vector<std::string>()));

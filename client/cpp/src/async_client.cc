@@ -34,6 +34,9 @@ asio::awaitable<std::vector<ProcessInfo>> ListIn(asio::awaitable<std::string> an
   for (const Json& entry : found) {
     list.push_back({entry.value("process_id", ""), entry.value("inferlet", ""),
                     entry.value("username", ""), entry.value("attached", false)});
+    if (const auto port = entry.find("port"); port != entry.end() && port->is_number_unsigned()) {
+      list.back().port = port->get<uint16_t>();
+    }
   }
   co_return list;
 }
@@ -137,10 +140,14 @@ asio::awaitable<void> Client::TerminateProcess(std::string_view process_id) {
   return core_->Do("terminate_process", {{"process_id", process_id}});
 }
 
-asio::awaitable<void> Client::LaunchDaemon(std::string_view inferlet, uint16_t port,
-                                           const Json& input) {
-  return core_->Do("launch_daemon",
-                   {{"inferlet", inferlet}, {"port", port}, {"input", TextOf(input)}});
+asio::awaitable<std::string> Client::LaunchDaemon(std::string_view inferlet, uint16_t port,
+                                                  const Json& input) {
+  return core_->Ask("launch_daemon",
+                    {{"inferlet", inferlet}, {"port", port}, {"input", TextOf(input)}});
+}
+
+asio::awaitable<std::string> Client::RestartDaemon(std::string_view process_id) {
+  return core_->Ask("restart_daemon", {{"process_id", process_id}});
 }
 
 asio::awaitable<void> Client::RegisterMcpServer(std::string_view name, std::string_view transport,

@@ -80,8 +80,13 @@ void Client::TerminateProcess(std::string_view process_id) {
   in_->loop->Run(in_->client.TerminateProcess(process_id));
 }
 
-void Client::LaunchDaemon(std::string_view inferlet, uint16_t port, const nlohmann::json& input) {
-  in_->loop->Run(in_->client.LaunchDaemon(inferlet, port, input));
+std::string Client::LaunchDaemon(std::string_view inferlet, uint16_t port,
+                                 const nlohmann::json& input) {
+  return in_->loop->Run(in_->client.LaunchDaemon(inferlet, port, input));
+}
+
+std::string Client::RestartDaemon(std::string_view process_id) {
+  return in_->loop->Run(in_->client.RestartDaemon(process_id));
 }
 
 void Client::RegisterMcpServer(std::string_view name, std::string_view transport,

@@ -106,8 +106,7 @@ asio::awaitable<void> Core::Identify(Login login) {
     if (!login.key) {
       throw AuthError("the server requires a proof: pass the private key of " + login.username);
     }
-    // A proof that names the certificate is worth nothing to another server that passes the
-    // challenge on.
+    // Another server that passes the challenge on cannot use a proof that names the certificate.
     if (challenge->starts_with(kBinds) && socket_) *challenge += socket_->CertificateHash();
     Json proof = {{"signature", ToBase64(login.key->Sign(*challenge))}};
     co_await AskHere("auth_prove", std::move(proof));
@@ -212,7 +211,7 @@ asio::awaitable<void> Core::ServeMcp(Json frame) {
     result = "the result has " + std::to_string(result.size()) + " bytes, which is too long";
     ok = false;
   }
-  if (fault_) co_return;  // nobody waits any more
+  if (fault_) co_return;  // no call waits any more
   Json fields = {{"corr_id", frame.at("corr_id")}, {"ok", ok}, {"result", std::move(result)}};
   Send("mcp_response", std::move(fields));
 }

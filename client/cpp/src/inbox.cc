@@ -117,7 +117,8 @@ asio::awaitable<Event> Inbox::Take(std::shared_ptr<Mailbox> mailbox, Limit limit
     std::lock_guard lock(mailbox->mutex);
     mailbox->last_taken = event.is_last();
   }
-  if (mailbox->last_taken) mailbox->bell.Ring();  // other waiters would wait in vain
+  if (mailbox->last_taken)
+    mailbox->bell.Ring();  // wakes the other waiters, for whom no event will arrive
   co_return event;
 }
 

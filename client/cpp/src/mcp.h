@@ -1,6 +1,6 @@
 // McpServer: an MCP server that runs beside this client. A server is a program that speaks the
-// Model Context Protocol over its stdin and stdout, one JSON message a line. A server that dies is
-// started again by the next request, after a pause that grows. Everything runs on the strand of
+// Model Context Protocol over its stdin and stdout, one JSON message per line. A server that dies
+// is started again by the next request, after a pause that grows. Everything runs on the strand of
 // the Core.
 #pragma once
 

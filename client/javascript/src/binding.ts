@@ -4,8 +4,8 @@ import { concat } from './bytes.js';
 const BINDS = new TextEncoder().encode('PIE-BIND');
 
 /**
- * Returns what to sign for a challenge. A proof that names the certificate is worth nothing to
- * another server that passes the challenge on.
+ * Returns what to sign for a challenge. Another server that passes the challenge on cannot use a
+ * proof that names the certificate.
  */
 export function bound(
   challenge: Uint8Array<ArrayBuffer>,

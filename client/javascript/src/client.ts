@@ -26,7 +26,7 @@ export interface ClientOptions extends SocketOptions {
   key?: Key;
   /** The token in the server's file `server-<port>.token`, instead of a username. */
   token?: string;
-  /** The time-out of each request; Infinity waits for ever. */
+  /** The time-out of each request; Infinity waits forever. */
   timeoutMs?: number;
 }
 
@@ -40,6 +40,8 @@ export interface ProcessInfo {
   username: string;
   /** Whether a client is attached to it. */
   attached: boolean;
+  /** The port on which a daemon answers; processes that are no daemons have none. */
+  port?: number;
 }
 
 const INSTALL_MS = 600_000; // the server compiles the component before it answers
@@ -270,10 +272,19 @@ export class PieClient {
 
   /**
    * Lets an HTTP inferlet answer on a port of the server's machine; 0 chooses a free one. Returns the
-   * daemon's id, for `terminateProcess`.
+   * daemon's id, for `terminateProcess` and `restartDaemon`; `listProcesses` shows its port.
    */
   launchDaemon(inferlet: string, port: number, input: unknown = {}): Promise<string> {
     return this.#ask('launch_daemon', { inferlet, port, input: jsonOf(input) });
+  }
+
+  /**
+   * Ends the requests that a daemon is answering, and looks up its program again: a daemon that was
+   * launched without a version gets the newest one. Its id, port and input stay. Returns the program
+   * that answers now.
+   */
+  restartDaemon(processId: string): Promise<string> {
+    return this.#ask('restart_daemon', { process_id: processId });
   }
 
   /**

@@ -1,8 +1,8 @@
 // One WebSocket. It matches responses to requests by number and passes all other frames on.
 //
 // It reads only while there is room for further events or while a call waits. So a process whose
-// events nobody takes waits at the server, instead of filling this client's memory. Browsers cannot
-// stop reading.
+// events the program does not take waits at the server, instead of filling this client's memory.
+// Browsers cannot stop reading.
 import { openSocket } from '#platform';
 import { decode, encode } from '@msgpack/msgpack';
 import { ConnectionLost, PieError, RequestTimeout, ServerError, TooLarge } from './errors.js';

@@ -136,8 +136,9 @@ impl World {
             "terminate_pid" => client.terminate_process(text("pid")).await.map(done),
             "launch_daemon" => {
                 let port = command["port"].as_u64().unwrap_or(0) as u16;
-                client.launch_daemon(text("program"), port, json!({})).await.map(drop).map(done)
+                client.launch_daemon(text("program"), port, json!({})).await.map(|id| json!(id))
             }
+            "restart_daemon" => client.restart_daemon(text("pid")).await.map(|it| json!(it)),
             "register_mcp" => {
                 let args: Vec<String> =
                     serde_json::from_value(command["args"].clone()).unwrap_or_default();

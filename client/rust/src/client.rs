@@ -20,7 +20,7 @@ const INSTALL: Duration = Duration::from_secs(600); // the server compiles first
 /// How to connect. The options name no user: call [`Client::authenticate`] after connecting.
 #[derive(Clone)]
 pub struct Options {
-    /// The time-out of each request; None waits for ever.
+    /// The time-out of each request; None waits forever.
     pub timeout: Option<Duration>,
     /// PEM of the authority that signed the server's certificate, if it is not a public one.
     pub ca: Option<String>,
@@ -262,7 +262,8 @@ impl Client {
     }
 
     /// Lets an HTTP inferlet answer on a port of the server's machine; 0 chooses a free one. Returns the
-    /// daemon's id, for [`terminate_process`](Client::terminate_process).
+    /// daemon's id, for [`terminate_process`](Client::terminate_process) and
+    /// [`restart_daemon`](Client::restart_daemon); [`list_processes`](Client::list_processes) shows its port.
     pub async fn launch_daemon(
         &self,
         inferlet: &str,
@@ -271,6 +272,12 @@ impl Client {
     ) -> Result<String> {
         let input = &json_of(input)?;
         self.ask(Request::LaunchDaemon { port, inferlet, input }).await
+    }
+
+    /// Ends the requests that a daemon is answering, and looks up its program again: a daemon that was launched
+    /// without a version gets the newest one. Its id, port and input stay. Returns the program that answers now.
+    pub async fn restart_daemon(&self, process_id: &str) -> Result<String> {
+        self.ask(Request::RestartDaemon { process_id }).await
     }
 
     /// Starts an MCP server and offers it to the processes of this client: a command with its arguments, which

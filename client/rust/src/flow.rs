@@ -1,5 +1,5 @@
 //! Decides whether to read: while there is room for further events, or while a call waits. So a process
-//! whose events nobody takes waits at the server, instead of filling this client's memory.
+//! whose events the program does not take waits at the server, instead of filling this client's memory.
 
 use crate::limits::{MAX_UNREAD_BYTES, UNREAD_BYTES, UNREAD_EVENTS};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

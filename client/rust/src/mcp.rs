@@ -1,6 +1,6 @@
 //! MCP servers that run beside this client. The engine's requests are relayed to them.
 //!
-//! A server is a program that speaks the Model Context Protocol over its stdin and stdout, one JSON message a line. A
+//! A server is a program that speaks the Model Context Protocol over its stdin and stdout, one JSON message per line. A
 //! server that dies is started again by the next request, after a pause that grows.
 
 use crate::error::{Error, Result};

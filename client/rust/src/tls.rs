@@ -11,8 +11,8 @@ use tokio_tungstenite::{Connector, MaybeTlsStream};
 /// A challenge with this prefix may be signed together with the hash of the server's certificate.
 const BINDS: &[u8] = b"PIE-BIND";
 
-/// Returns what to sign for a challenge. A proof that names the certificate is worth nothing to
-/// another server that passes the challenge on.
+/// Returns what to sign for a challenge. Another server that passes the challenge on cannot use a proof that names the
+/// certificate.
 pub fn bound(mut challenge: Vec<u8>, certificate_hash: &[u8]) -> Vec<u8> {
     if challenge.starts_with(BINDS) {
         challenge.extend_from_slice(certificate_hash);

@@ -74,6 +74,9 @@ pub enum Request<'a> {
         ok: bool,
         result: &'a str,
     },
+    RestartDaemon {
+        process_id: &'a str,
+    },
 }
 
 #[derive(Serialize, Clone, Copy)]
@@ -123,4 +126,7 @@ pub struct ProcessInfo {
     pub username: String,
     /// Whether a client is attached to it.
     pub attached: bool,
+    /// The port on which a daemon answers; processes that are no daemons have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
 }

@@ -31,7 +31,7 @@ constexpr int kPollMs = 50;
 // The client leaves when its lines have ended and the inferlet has been quiet for this long.
 constexpr auto kQuiet = std::chrono::seconds(2);
 
-// Writes down what both sides say, and shows the inferlet's words on stdout.
+// Records the messages of both sides, and prints those of the inferlet on stdout.
 class Recorder final : public host::Listener {
  public:
   void OnMessage(std::string_view text) override {
@@ -69,8 +69,8 @@ class Recorder final : public host::Listener {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Messages without one of ours in between are a stream: where it is cut depends on the model's
-  // tokens.
+  // Consecutive messages of the inferlet are one stream. Where a stream is cut into messages
+  // depends on the model's tokens.
   void WriteHeard() {
     if (heard_.size() == 1) steps_.push_back(toml::table{{"expect", heard_[0]}});
     if (heard_.size() > 1) {

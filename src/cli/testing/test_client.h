@@ -1,5 +1,6 @@
-// TestClient: hears an inferlet for a test. The engine's threads call it as a Listener; one thread
-// takes the events. It keeps everything that the inferlet says until the test is over.
+// TestClient: receives the output of an inferlet for a test. The engine's threads call it as a
+// Listener; one thread takes the events. It keeps everything that the inferlet says until the test
+// is over.
 #pragma once
 
 #include <chrono>

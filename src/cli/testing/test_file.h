@@ -1,4 +1,4 @@
-// The tests of an inferlet, as a file of tests/*.toml has them.
+// The tests of an inferlet, read from a file tests/*.toml.
 #pragma once
 
 #include <cstdint>

@@ -165,7 +165,7 @@ class Run {
     Check(test_.response, "the response", client_->response());
   }
 
-  // Adds facts that may explain a problem.
+  // Adds problems that may explain the others.
   void AddHints(const wasm::Exit& exit) {
     const bool failed =
         exit.kind == wasm::Exit::Kind::kFailed || exit.kind == wasm::Exit::Kind::kTrapped;

@@ -137,9 +137,14 @@ class Client {
   asio::awaitable<void> TransferFile(std::string_view process_id, std::string bytes);
   // Cancels a process by its id. Throws ServerError if the user has no such process.
   asio::awaitable<void> TerminateProcess(std::string_view process_id);
-  // Starts an HTTP inferlet on a port of the server.
-  asio::awaitable<void> LaunchDaemon(std::string_view inferlet, uint16_t port,
-                                     const nlohmann::json& input = nlohmann::json::object());
+  // Lets an HTTP inferlet answer on a port of the server's machine; 0 chooses a free one. Returns
+  // the daemon's id, for TerminateProcess and RestartDaemon; ListProcesses shows its port.
+  asio::awaitable<std::string> LaunchDaemon(std::string_view inferlet, uint16_t port,
+                                            const nlohmann::json& input = nlohmann::json::object());
+  // Ends the requests that a daemon is answering, and looks up its program again: a daemon that was
+  // launched without a version gets the newest one. Its id, port and input stay. Returns the
+  // program that answers now.
+  asio::awaitable<std::string> RestartDaemon(std::string_view process_id);
   // Starts an MCP server beside this client, for the processes of this client. Throws McpError if
   // it does not start.
   asio::awaitable<void> RegisterMcpServer(std::string_view name,

@@ -7,8 +7,8 @@
 // Calls block until their answer arrives and throw the errors of pie_client/errors.h. Any thread
 // may make them, and several may be in flight. async.h offers the same calls as coroutines; this
 // class is a thin layer over it, with a thread of its own. A client reads only while there is room
-// for further events or while a call waits, so a process whose events nobody takes waits at the
-// server.
+// for further events or while a call waits, so a process whose events the program does not take
+// waits at the server.
 #pragma once
 
 #include <chrono>
@@ -75,9 +75,14 @@ class Client {
   void TransferFile(std::string_view process_id, std::string_view bytes);
   // Cancels a process by its id. Throws ServerError if the user has no such process.
   void TerminateProcess(std::string_view process_id);
-  // Starts an HTTP inferlet on a port of the server.
-  void LaunchDaemon(std::string_view inferlet, uint16_t port,
-                    const nlohmann::json& input = nlohmann::json::object());
+  // Lets an HTTP inferlet answer on a port of the server's machine; 0 chooses a free one. Returns
+  // the daemon's id, for TerminateProcess and RestartDaemon; ListProcesses shows its port.
+  std::string LaunchDaemon(std::string_view inferlet, uint16_t port,
+                           const nlohmann::json& input = nlohmann::json::object());
+  // Ends the requests that a daemon is answering, and looks up its program again: a daemon that was
+  // launched without a version gets the newest one. Its id, port and input stay. Returns the
+  // program that answers now.
+  std::string RestartDaemon(std::string_view process_id);
   // Starts an MCP server beside this client, and offers it to the processes that the client
   // launches or attaches to. `transport` must be `stdio`: the server is a program that speaks MCP
   // over its stdin and stdout. It ends with the connection. Throws McpError if it does not start.

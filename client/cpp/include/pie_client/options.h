@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -29,6 +30,8 @@ struct ProcessInfo {
   std::string process_id, inferlet, username;
   // Whether a client is attached to it.
   bool attached = false;
+  // The port on which a daemon answers; processes that are no daemons have none.
+  std::optional<uint16_t> port = {};
 };
 
 }  // namespace pie_client

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import blake3
 
@@ -40,6 +40,8 @@ class ProcessInfo(TypedDict):
     """The user who launched it."""
     attached: bool
     """Whether a client is attached to it."""
+    port: NotRequired[int]
+    """The port on which a daemon answers; processes that are no daemons have none."""
 
 
 class PieClient:
@@ -153,7 +155,7 @@ class PieClient:
                         f"the server requires a proof: pass the private key of {username} as key"
                     )
                 if challenge.startswith(_BINDS):
-                    # The proof is worth nothing to another server that passes the challenge on.
+                    # Another server that passes the challenge on cannot use this proof.
                     challenge += self._live().certificate_hash()
                 signature = base64.b64encode(parsed.sign(challenge)).decode()
                 await self._ask("auth_prove", signature=signature)
@@ -262,9 +264,16 @@ class PieClient:
 
     async def launch_daemon(self, inferlet: str, port: int, input: Any = None) -> str:
         """Lets an HTTP inferlet answer on a port of the server's machine; 0 chooses a free one.
-        Returns the daemon's id, for `terminate_process`; `list_processes` shows its port."""
+        Returns the daemon's id, for `terminate_process` and `restart_daemon`; `list_processes`
+        shows its port."""
         text = input if isinstance(input, str) else json.dumps({} if input is None else input)
         return await self._ask("launch_daemon", inferlet=inferlet, port=port, input=text)
+
+    async def restart_daemon(self, process_id: str) -> str:
+        """Ends the requests that a daemon is answering, and looks up its program again: a daemon
+        that was launched without a version gets the newest one. Its id, port and input stay.
+        Returns the program that answers now."""
+        return await self._ask("restart_daemon", process_id=process_id)
 
     async def register_mcp_server(
         self,

@@ -31,6 +31,8 @@ _EXAMPLES = """examples:
   pie-client list
   pie-client attach 4f1d                     # the beginning of an id is enough
   pie-client abort 4f1d
+  pie-client daemon my-app --port 9000       # an HTTP inferlet on a port of the server
+  pie-client restart 4f1d-daemon-1           # the newest version of its program answers
   pie-client config set uri ws://gpu-box:8080
 """
 
@@ -95,8 +97,17 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument(
             "-i", "--interactive", action="store_true", help="send the lines of stdin as messages"
         )
-    abort = add("abort", "cancel a process")
-    for one in (attach, abort):
+    daemon = add("daemon", "let an HTTP inferlet answer on a port of the server's machine")
+    daemon.add_argument("inferlet", help="name or name@version of an installed HTTP inferlet")
+    daemon.add_argument(
+        "--port", type=int, default=0, help="the port; 0, the default, is a free one"
+    )
+    daemon.add_argument("--input", help="input as JSON; or give arguments after --")
+    abort = add("abort", "cancel a process, or close the port of a daemon")
+    restart = add(
+        "restart", "end a daemon's requests and let the newest version of its program answer"
+    )
+    for one in (attach, abort, restart):
         one.add_argument("process", help="the process's id, or the beginning of it")
     add("list", "list your running processes").add_argument(
         "--json", action="store_true", help="print JSON"
@@ -138,10 +149,7 @@ async def submit(client: PieClient, flags: argparse.Namespace) -> int:
         inferlet = await _install(client, flags.path, flags.manifest, force=True)
     elif not inferlet:
         raise ValueError("no inferlet given: name one, or use --path and --manifest")
-    if flags.input is not None and flags.arguments:
-        raise ValueError("use either --input or arguments after --, not both")
-    input = flags.input if flags.input is not None else to_input(flags.arguments)
-    process = await client.launch_process(inferlet, input, token_budget=flags.token_budget)
+    process = await client.launch_process(inferlet, _input(flags), token_budget=flags.token_budget)
     if flags.detach:
         print(process.process_id)
         return 0
@@ -167,6 +175,18 @@ async def abort(client: PieClient, flags: argparse.Namespace) -> int:
     return 0
 
 
+async def daemon(client: PieClient, flags: argparse.Namespace) -> int:
+    id = await client.launch_daemon(flags.inferlet, flags.port, _input(flags))
+    (port,) = [one.get("port") for one in await client.list_processes() if one["process_id"] == id]
+    print(f"{id}  port {port}")
+    return 0
+
+
+async def restart(client: PieClient, flags: argparse.Namespace) -> int:
+    print(await client.restart_daemon(await _full_id(client, flags.process)))
+    return 0
+
+
 async def install(client: PieClient, flags: argparse.Namespace) -> int:
     print(await _install(client, flags.path, flags.manifest, flags.force))
     return 0
@@ -178,7 +198,8 @@ async def list_processes(client: PieClient, flags: argparse.Namespace) -> int:
         print(json.dumps(found, indent=2))
         return 0
     for entry in found:
-        print(f"{entry['process_id']}  {entry['inferlet']}{'  attached' * entry['attached']}")
+        place = f"  port {entry['port']}" if "port" in entry else "  attached" * entry["attached"]
+        print(f"{entry['process_id']}  {entry['inferlet']}{place}")
     return 0
 
 
@@ -206,12 +227,21 @@ COMMANDS: dict[str, Callable[[PieClient, argparse.Namespace], Awaitable[int]]] =
     "submit": submit,
     "attach": attach,
     "abort": abort,
+    "daemon": daemon,
+    "restart": restart,
     "install": install,
     "list": list_processes,
     "ping": ping,
 }
 
 # --- parts of them -------------------------------------------------------------------------------
+
+
+def _input(flags: argparse.Namespace) -> Any:
+    """The input that --input or the words after -- give."""
+    if flags.input is not None and flags.arguments:
+        raise ValueError("use either --input or arguments after --, not both")
+    return flags.input if flags.input is not None else to_input(flags.arguments)
 
 
 async def _install(client: PieClient, path: str, manifest: str, force: bool) -> str:

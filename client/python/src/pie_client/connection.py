@@ -1,7 +1,7 @@
 """One WebSocket. It matches responses to requests by number and passes all other frames on.
 
 It reads only while there is room for further events or while a call waits. So a process whose
-events nobody takes waits at the server, instead of filling this client's memory.
+events the program does not take waits at the server, instead of filling this client's memory.
 """
 
 from __future__ import annotations
