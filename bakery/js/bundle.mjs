@@ -5,9 +5,6 @@ import { builtinModules } from 'node:module';
 import { join, normalize } from 'node:path';
 import { Fault } from './fault.mjs';
 
-/** The names under which a program imports the SDK. */
-const SDK_NAMES = ['inferlet', '@pie-project/inferlet'];
-
 const ENTRY_NAMES = ['index', 'main', 'src/index', 'src/main'].flatMap((stem) =>
   ['.ts', '.mts', '.js', '.mjs'].map((extension) => stem + extension),
 );
@@ -42,7 +39,7 @@ function readManifest(path) {
   }
 }
 
-export async function bundle(esbuild, { project, sdk, packages, debug }) {
+export async function bundle(esbuild, { project, sdk, sdkNames, packages, debug }) {
   const entry = findEntry(project);
   const options = {
     absWorkingDir: project,
@@ -56,7 +53,7 @@ export async function bundle(esbuild, { project, sdk, packages, debug }) {
     conditions: ['worker', 'module'],
     // Where bakery has installed the dependencies of the project. Its own node_modules comes first.
     nodePaths: packages ? [packages] : [],
-    alias: Object.fromEntries(SDK_NAMES.map((name) => [name, join(sdk, 'src', 'index.ts')])),
+    alias: Object.fromEntries(sdkNames.map((name) => [name, join(sdk, 'src', 'index.ts')])),
     define: { 'process.env.NODE_ENV': debug ? '"development"' : '"production"' },
     charset: 'utf8',
     sourcemap: 'external',
@@ -66,8 +63,8 @@ export async function bundle(esbuild, { project, sdk, packages, debug }) {
     plugins: [hostModules, nodeModules(sdk)],
   };
   try {
-    const handles = await isHandler(esbuild, options, entry);
-    const contents = (handles ? handlerGlue : mainGlue)(sdk, join(project, entry));
+    const { handles, main } = await entryPoint(esbuild, options, entry);
+    const contents = (handles ? handlerGlue : mainGlue)(sdk, join(project, entry), main);
     const stdin = { contents, resolveDir: project, sourcefile: GLUE };
     const result = await esbuild.build({ ...options, stdin });
     // esbuild accepts a file without any export or require, which is not a module, and only warns of a
@@ -83,12 +80,32 @@ export async function bundle(esbuild, { project, sdk, packages, debug }) {
   }
 }
 
-/** Whether the program answers HTTP requests: it has a default export, and no `main`. */
-async function isHandler(esbuild, options, entry) {
-  const { metafile } = await esbuild.build({ ...options, entryPoints: [entry], sourcemap: false });
+/**
+ * Which export is the program. `main` comes first. Of a module without it, a default export that is a
+ * function stands for it, and any other default export answers HTTP requests.
+ */
+async function entryPoint(esbuild, options, entry) {
+  const build = { ...options, entryPoints: [entry], sourcemap: false };
+  const { metafile, outputFiles } = await esbuild.build(build);
   const [{ exports }] = Object.values(metafile.outputs);
   const isModule = metafile.inputs[normalize(entry)]?.format === 'esm';
-  return isModule && exports.includes('default') && !exports.includes('main');
+  if (!isModule || exports.includes('main') || !exports.includes('default')) {
+    return { handles: false, main: 'main' };
+  }
+  return { handles: !hasDefaultFunction(outputFiles[0].text), main: 'default' };
+}
+
+/** Whether the default export of a bundle is a function. esbuild writes `export { NAME as default };`. */
+function hasDefaultFunction(code) {
+  const quoted = (name) => name.replaceAll('$', '\\$&');
+  let name = /([\w$]+) as default\b/.exec(code)?.[1];
+  // `export default run` becomes `var index_default = run;`.
+  const named = name && new RegExp(`^var ${quoted(name)} = ([\\w$]+);$`, 'm').exec(code);
+  name = named?.[1] ?? name;
+  if (name === undefined) return false;
+  const declared = `^(async )?function\\*? ${quoted(name)}\\(`;
+  const assigned = `^(var|let|const) ${quoted(name)} = (async )?(function\\b|\\((?!0, ))`;
+  return new RegExp(`${declared}|${assigned}`, 'm').test(code);
 }
 
 const sdkFile = (sdk, name) => JSON.stringify(join(sdk, 'src', name));
@@ -99,9 +116,9 @@ const globals = (sdk) => `
     import ${sdkFile(sdk, 'http/clone.ts')};
     import ${sdkFile(sdk, 'http/fetch.ts')};`;
 
-const mainGlue = (sdk, entry) => `${globals(sdk)}
+const mainGlue = (sdk, entry, name) => `${globals(sdk)}
     import { serve } from ${sdkFile(sdk, 'entry.ts')};
-    import { main } from ${JSON.stringify(entry)};
+    import { ${name} as main } from ${JSON.stringify(entry)};
     export const run = { run: (input) => serve(main, input) };`;
 
 const handlerGlue = (sdk, entry) => `${globals(sdk)}
@@ -122,7 +139,13 @@ const hostModules = {
 };
 
 /** The modules of Node that the SDK has, by their names without `node:`. */
-const OF_THE_SDK = { 'fs/promises': 'files/promises.ts' };
+const OF_THE_SDK = {
+  buffer: 'node/buffer.ts',
+  'fs/promises': 'files/promises.ts',
+  path: 'node/path.ts',
+  'path/posix': 'node/path.ts',
+  'timers/promises': 'node/timers.ts',
+};
 
 const nodeModules = (sdk) => ({
   name: 'node-modules',
@@ -130,9 +153,10 @@ const nodeModules = (sdk) => ({
     const builtins = new Set(builtinModules);
     onResolve({ filter: /^(node:)?[a-z_]+(\/[a-z]+)?$/ }, ({ path, importer }) => {
       const ours = OF_THE_SDK[path.replace(/^node:/, '')];
-      if (ours) return { path: join(sdk, 'src', ours) };
       // A package may depend on a package with the name of a builtin (events, buffer, …).
-      const bare = builtins.has(path) && !importer.includes('node_modules');
+      const packaged = importer.includes('node_modules');
+      if (ours && !(packaged && path === 'buffer')) return { path: join(sdk, 'src', ours) };
+      const bare = builtins.has(path) && !packaged;
       if (!path.startsWith('node:') && !bare) return undefined;
       const text = `${path} is a module of Node, but inferlets do not run in Node`;
       const notes = [{ text: 'use a web API or an npm package instead' }];

@@ -50,10 +50,63 @@ def test_a_name_that_the_sdk_does_not_have(tmp_path, sdk):
     assert "Contxt" in fault.message
 
 
+@pytest.mark.parametrize("asked", ["npm:@pie-project/inferlet@^0.3.0", "npm:inferlet"])
+def test_an_alias_of_the_sdk_is_the_sdk(tmp_path, npm, asked):
+    packages = {"pie": asked, "helper": "npm:other@1"}
+    (tmp_path / "package.json").write_text(json.dumps({"dependencies": packages}))
+    source = "import { Contxt } from 'pie';\nexport const main = () => new Contxt();\n"
+    fault = _fault(tmp_path, source)
+    assert fault.where == str(tmp_path / "index.ts") + ":1"
+    assert "Contxt" in fault.message  # the SDK was found, and has no such name
+    assert npm == [{"private": True, "dependencies": {"helper": "npm:other@1"}}]
+
+
 @pytest.mark.parametrize("imports", ["", "import { runtime } from 'inferlet';\n"])
 def test_main_must_be_exported(tmp_path, imports):
     fault = _fault(tmp_path, f"{imports}async function main() {{}}\n", "main.ts")
     assert fault.message == "main.ts does not export main"
+
+
+@pytest.mark.parametrize(
+    ("source", "handles"),
+    [
+        ("export async function main(input) { return input; }", False),
+        ("export default async function main(input) { return input; }", False),
+        ("export default function (input) { return input; }", False),
+        ("export default async (input) => input;", False),
+        ("const $run = ({ n = (1 + 2) }) => n;\nexport default $run;", False),
+        ("async function run(input) { return input; }\nexport { run as default };", False),
+        ("export const main = () => 1;\nexport default { fetch() {} };", False),
+        ("export default { async fetch(request) { return new Response('hi'); } };", True),
+        ("const app = { fetch() {} };\nexport default app;", True),
+        ("class App { fetch() {} }\nexport default new App();", True),
+        ("exports.main = async (input) => input;", False),
+        (
+            "import { Buffer } from 'node:buffer';\nexport const main = () => Buffer.alloc(1);",
+            False,
+        ),
+        ("import { Buffer } from 'buffer';\nexport const main = () => Buffer.alloc(1);", False),
+    ],
+)
+def test_which_export_is_the_program(tmp_path, source, handles):
+    (tmp_path / "index.js").write_text(source)
+    order = {
+        "project": str(tmp_path),
+        "sdk": str(sdk_root() / "javascript"),
+        "sdkNames": ["inferlet"],
+        "packages": None,
+    }
+    bundle = Path(javascript.__file__).parents[3] / "js" / "bundle.mjs"
+    script = f"""
+        import {{ createRequire }} from 'node:module';
+        import {{ bundle }} from {json.dumps(bundle.as_uri())};
+        const esbuild = createRequire({json.dumps(str(node_modules() / "x.js"))})('esbuild');
+        const {{ handles }} = await bundle(esbuild, {json.dumps(order)});
+        console.log(JSON.stringify(handles));
+    """
+    command = ["node", "--input-type=module", "-e", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) is handles
 
 
 def test_modules_of_node_are_not_there(tmp_path):

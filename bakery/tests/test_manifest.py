@@ -85,6 +85,7 @@ def test_a_parameter_in_a_table_of_its_own_has_its_line(tmp_path):
         ("{}", "any"),
         ('"string"', "string"),
         ('"integer"', "int"),
+        ('{ type = "int", default = 4 }', "int"),
     ],
 )
 def test_types_have_several_names_and_a_short_form(tmp_path, given, wanted):
@@ -100,9 +101,11 @@ def test_types_have_several_names_and_a_short_form(tmp_path, given, wanted):
         ("description", "descripton", 5, "descripton (did you mean description?)"),
         ("[runtime]", "[run-time]", 8, "unknown section is ignored: run-time"),
         ("core", "python-runtime", 9, "unknown key in [runtime] is ignored: python-runtime"),
-        ("optional = true", "default = 1", 12, "key in parameter prompt is ignored: default"),
+        ("optional = true", "example = 1", 12, "key in parameter prompt is ignored: example"),
         ('"int"', '"json"', 13, "parameter max_tokens has an unknown type: 'json'"),
         ('{ type = "int" }', "5", 13, "parameter max_tokens has an unknown type: 5"),
+        ("max_tokens", '"max tokens"', 13, "parameter 'max tokens' cannot be given as a flag"),
+        ("max_tokens", "'größe'", 13, "such as"),
         ("[runtime]\ncore =", '[dependencies]\nb = { path = "../b" }\nc =', 9, "b = {'path':"),
     ],
 )
@@ -110,6 +113,25 @@ def test_what_means_nothing_here_is_a_notice(tmp_path, find, put, line, said):
     (notice,) = _read(tmp_path, _GOOD.replace(find, put, 1)).notices
     assert said in notice
     assert notice.startswith(f"{tmp_path / 'Pie.toml'}:{line}: ")
+
+
+@pytest.mark.parametrize("name", ["max-tokens", "max_tokens", "maxTokens", "n2", "_n"])
+def test_parameters_of_several_words_are_read(tmp_path, name):
+    read = _read(tmp_path, _GOOD.replace("max_tokens", name))
+    assert read.parameters[name]["type"] == "int"
+    assert read.notices == ()
+
+
+def test_the_notice_about_a_parameter_offers_a_name(tmp_path):
+    read = _read(tmp_path, _GOOD.replace("max_tokens", '"Max tokens!"'))
+    assert read.parameters["Max tokens!"]["type"] == "int"
+    assert read.notices[0].endswith("such as max_tokens")
+
+
+@pytest.mark.parametrize("key", ["readme", "license", "homepage", "keywords", "edition"])
+def test_keys_of_other_tools_are_not_taken_for_mistyped_ones(tmp_path, key):
+    (notice,) = _read(tmp_path, _GOOD.replace("authors", key, 1)).notices
+    assert notice.endswith(f"unknown key in [package] is ignored: {key}")
 
 
 def test_a_better_name_is_offered(tmp_path):

@@ -126,6 +126,102 @@ def test_the_published_sdk_is_no_other(tmp_path, dependency):
     assert not rust_manifest.names_another_sdk(ours, tmp_path, tmp_path / "sdk")
 
 
+@pytest.mark.parametrize(
+    ("schemars", "features"),
+    [
+        ('"0.8"', []),
+        ('"1"', ["inferlet/schemars-1"]),
+        ('"1.0.4"', ["inferlet/schemars-1"]),
+        ('{ version = "^1.2", features = ["derive"] }', ["inferlet/schemars-1"]),
+        ('{ version = "=0.8.22" }', []),
+        ('">=0.8, <1"', []),
+        ('"*"', ["inferlet/schemars-1"]),
+        ('{ git = "https://example.org/x" }', []),
+    ],
+)
+def test_the_sdk_takes_the_version_of_schemars_that_the_project_has(tmp_path, schemars, features):
+    text = f'[dependencies]\ninferlet = "0.3"\nschemars = {schemars}\n'
+    assert rust_manifest.sdk_features(tomllib.loads(text), tmp_path) == features
+
+
+def test_types_of_schemars_1_are_taken(tmp_path):
+    root = _project(tmp_path / "a")
+    cargo_toml = root / "Cargo.toml"
+    cargo_toml.write_text(
+        cargo_toml.read_text().replace('inferlet = "0.3"', 'inferlet = "0.3"\nschemars = "1"')
+    )
+    (root / "src" / "lib.rs").write_text(_WITH_SCHEMARS)
+    assert _build(root, tmp_path / "a.wasm")
+
+
+_WITH_SCHEMARS = """\
+use inferlet::prelude::*;
+
+#[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+struct Answer {
+    value: u32,
+}
+
+/// Doubles a number.
+#[inferlet::tool]
+fn double(n: u32) -> u32 {
+    2 * n
+}
+
+#[inferlet::main]
+async fn main(max_tokens: u32) -> Result<Answer> {
+    let model = Model::load("default")?;
+    let mut ctx = Context::new(&model)?;
+    ctx.equip(&[&double])?;
+    ctx.user("Answer.").cue();
+    ctx.generate(Sampler::Argmax).max_tokens(max_tokens).collect_json::<Answer>().await
+}
+"""
+
+
+def _crate(root: Path, text: str) -> Path:
+    (root / "src").mkdir(parents=True)
+    (root / "Cargo.toml").write_text(f'[package]\nname = "{root.name}"\nversion = "0.1.0"\n{text}')
+    (root / "src" / "lib.rs").write_text("")
+    return root
+
+
+def test_crates_beside_a_project_have_our_sdk_too(tmp_path, monkeypatch):
+    def cache_dir(name: str) -> Path:
+        (tmp_path / "cache" / name).mkdir(parents=True, exist_ok=True)
+        return tmp_path / "cache" / name
+
+    monkeypatch.setattr(rust_manifest, "cache_dir", cache_dir)
+    sdk = tmp_path / "sdk"
+    _crate(tmp_path / "plain", "")
+    _crate(tmp_path / "deep", '[dependencies]\ninferlet = { path = "../theirs" }\n')
+    helper = '[dependencies]\ndeep = { path = "../deep" }\n[dev-dependencies]\nhelper.path = "."\n'
+    _crate(tmp_path / "helper", helper)
+    text = (
+        '[package]\nname = "a"\n\n[dependencies]\ninferlet = "0.3"\nplain = { path = "../plain" }\n'
+        'helper = { path = "../helper", features = ["x"] }\n'
+    )
+    root = tmp_path / "a"
+    assert rust_manifest.needs_copy(tomllib.loads(text), root, sdk)
+    made = _standalone(text, root, sdk)["dependencies"]
+    assert made["plain"] == {"path": str(root / "../plain")}
+    assert made["helper"]["features"] == ["x"]
+    copy = Path(made["helper"]["path"])
+    assert (copy / "src" / "lib.rs").samefile(tmp_path / "helper" / "src" / "lib.rs")
+    deep = Path(tomllib.loads((copy / "Cargo.toml").read_text())["dependencies"]["deep"]["path"])
+    assert tomllib.loads((deep / "Cargo.toml").read_text())["dependencies"] == {
+        "inferlet": {"path": str(sdk)}
+    }
+
+
+def test_the_sdk_under_another_name_is_ours(tmp_path):
+    text = '[dependencies]\npie = { package = "inferlet", git = "https://example.org/x" }\n'
+    sdk = tmp_path / "sdk"
+    assert rust_manifest.needs_copy(tomllib.loads(text), tmp_path, sdk)
+    made = _standalone(text, tmp_path, sdk)
+    assert made["dependencies"] == {"pie": {"package": "inferlet", "path": str(sdk)}}
+
+
 _INHERITS = """\
 [package]
 name = "a"

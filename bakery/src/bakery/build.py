@@ -76,7 +76,10 @@ def _scratch_beside(out: Path) -> Path:
 
 
 def _check_component(made: Path, language: Language) -> None:
-    head = made.read_bytes()[: len(_COMPONENT_MAGIC)] if made.is_file() else b""
+    head = b""
+    if made.is_file():
+        with made.open("rb") as file:
+            head = file.read(len(_COMPONENT_MAGIC))
     if head == _COMPONENT_MAGIC:
         return
     was = "a core module" if head == _MODULE_MAGIC else "a file that is not WebAssembly"

@@ -73,9 +73,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     creating.add_argument("name", metavar="NAME", help="lowercase words joined by hyphens")
-    creating.add_argument("-o", "--output", metavar="DIR", type=Path, help="default: ./NAME")
     creating.add_argument(
-        "--http", action="store_true", help="an inferlet that answers HTTP requests"
+        "-o", "--output", metavar="DIR", type=Path, help="folder to create (default: ./NAME)"
+    )
+    creating.add_argument(
+        "--http", action="store_true", help="make an inferlet that answers HTTP requests"
     )
     _add_language_flags(creating, "default: rust")
     creating.set_defaults(command=_create)
@@ -98,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         help="folder with a Pie.toml, or a source file in it (default: this folder)",
     )
     building.add_argument(
-        "-o", "--output", metavar="OUT.wasm", type=Path, help="default: ./NAME.wasm"
+        "-o", "--output", metavar="OUT.wasm", type=Path, help="file to write (default: ./NAME.wasm)"
     )
     building.add_argument("--debug", action="store_true", help="build without optimisation")
     building.add_argument(

@@ -29,7 +29,7 @@ _KNOWN = {
     "runtime": ("core", "instruct", "mcp", "zo"),
 }
 _SECTIONS = ("package", "runtime", "parameters", "dependencies")
-_PARAMETER_KEYS = ("type", "optional", "description")
+_PARAMETER_KEYS = ("type", "optional", "description", "default")
 
 # The regular expression that https://semver.org recommends.
 _SEMVER = re.compile(
@@ -39,7 +39,7 @@ _SEMVER = re.compile(
 )
 _REQUIREMENT = re.compile(r"\s*(\^|~|=|>=|<=|>|<)?\s*(\*|\d+(\.(\d+|\*)){0,2}[0-9A-Za-z.+-]*)\s*\Z")
 _HEADER = re.compile(r"\s*\[\s*([^\]]+?)\s*\]")
-_ENTRY = re.compile(r"\s*[\"']?([A-Za-z0-9_-]+)[\"']?\s*[=.]")
+_ENTRY = re.compile(r"\s*(?:\"([^\"]*)\"|'([^']*)'|([A-Za-z0-9_-]+))\s*[=.]")
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
@@ -55,7 +55,7 @@ class Manifest:
     runtime: dict[str, str] = field(default_factory=dict)
     dependencies: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
-    """What is unknown here and has no effect, each with its line."""
+    """Notices about keys that are unknown and have no effect, each with its line."""
 
 
 def read(path: Path) -> Manifest:
@@ -67,6 +67,13 @@ def read(path: Path) -> Manifest:
     except OSError as error:
         raise BakeryError(f"cannot read {path}: {error.strerror}") from None
     return _Reader(path, text).manifest()
+
+
+def _as_flag(name: str) -> str:
+    """A parameter name like this one that can be a flag."""
+    words = re.findall(r"[A-Za-z0-9]+", name)
+    made = "_".join(words).lower()
+    return made if _PARAMETER_NAME.match(made) else "max_tokens"
 
 
 class _Reader:
@@ -152,8 +159,10 @@ class _Reader:
         for name, given in self._data.get("parameters", {}).items():
             at = ("parameters", name)
             if not _PARAMETER_NAME.match(name):
-                raise self._fault(
-                    f"parameter name {name!r} must be one word, such as max_tokens", *at
+                self._note(
+                    f"parameter {name!r} cannot be given as a flag after --, but only as a key of "
+                    "--input; a flag is letters, digits, _ and -, such as " + _as_flag(name),
+                    *at,
                 )
             # The short form is the type alone: n = "int".
             spec = given if isinstance(given, dict) else {"type": given}
@@ -196,8 +205,8 @@ class _Reader:
         return requirements
 
     def _notice(self, key: str, known: tuple[str, ...], *at: str, what: str) -> None:
-        """Notes a name that means nothing here. It may mean something to other tools."""
-        close = difflib.get_close_matches(key, known, n=1)
+        """Notes an unknown name. Other tools may know it."""
+        close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)  # readme is not a name
         hint = f" (did you mean {close[0]}?)" if close else ""
         self._note(f"unknown {what} is ignored: {key}{hint}", *at)
 
@@ -225,8 +234,9 @@ class _Reader:
                 if current == section:
                     section_line = number
             elif entry := _ENTRY.match(line):
-                if key and current == section and entry[1] == key:
+                named = next(text for text in entry.groups() if text is not None)
+                if key and current == section and named == key:
                     return number
-                if current is None and entry[1] == section:
+                if current is None and named == section:
                     section_line = number
         return section_line

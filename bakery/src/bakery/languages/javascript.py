@@ -64,6 +64,7 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
         "sdk": str(sdk.resolve()),
         "modules": str(node_modules()),
         "packages": str(packages) if packages else None,
+        "sdkNames": _sdk_names(project.root),
         "out": str(out),
         "debug": debug,
     }
@@ -74,6 +75,37 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     if done.returncode != 0:
         raise _failure(project.root, done.stdout, done.stderr)
     _link_types(project.root, sdk)
+
+
+def _sdk_names(root: Path) -> list[str]:
+    """The names under which the program may import the SDK: its own, and the aliases that
+    package.json gives it, such as `"pie": "npm:@pie-project/inferlet@^0.3"`."""
+    try:
+        settings = json.loads((root / "package.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        settings = {}  # build.mjs reports what is wrong with it
+    aliases = [
+        name
+        for section in (*_INSTALLED, "devDependencies")
+        for name, asked in _table(settings, section).items()
+        if _is_sdk(name, asked)
+    ]
+    return list(dict.fromkeys([*_SDK_NAMES, *aliases]))
+
+
+def _is_sdk(name: str, asked: Any) -> bool:
+    if name in _SDK_NAMES:
+        return True
+    if not isinstance(asked, str) or not asked.startswith("npm:"):
+        return False
+    package = asked.removeprefix("npm:")
+    version = package.find("@", 1)  # the first one may begin a scope
+    return (package if version < 0 else package[:version]) in _SDK_NAMES
+
+
+def _table(settings: Any, section: str) -> dict[str, Any]:
+    table = settings.get(section) if isinstance(settings, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def _failure(root: Path, stdout: str, stderr: str) -> BakeryError:
@@ -127,12 +159,11 @@ def _without_sdk(settings: Any, root: Path) -> dict[str, Any]:
     """A package.json for a folder elsewhere, without the SDK, which bakery adds itself."""
     made: dict[str, Any] = {"private": True}
     for section in _INSTALLED:
-        table = settings.get(section) if isinstance(settings, dict) else None
-        if isinstance(table, dict):
+        if isinstance(settings, dict) and isinstance(settings.get(section), dict):
             made[section] = {
                 name: _from_folder(asked, root)
-                for name, asked in table.items()
-                if name not in _SDK_NAMES
+                for name, asked in _table(settings, section).items()
+                if not _is_sdk(name, asked)
             }
     return made
 
@@ -165,7 +196,7 @@ def _link_types(root: Path, sdk: Path) -> None:
     """Lets editors and `tsc` find the SDK's types, in projects that have a tsconfig.json."""
     if not (root / "tsconfig.json").is_file() or sdk.resolve().parents[1] in root.parents:
         return
-    for name in _SDK_NAMES:
+    for name in _sdk_names(root):
         link = root / "node_modules" / name
         try:
             link.parent.mkdir(parents=True, exist_ok=True)

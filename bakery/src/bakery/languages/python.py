@@ -1,4 +1,4 @@
-"""Python: componentize-py makes the component.
+"""Python: componentize-py makes the component, or an interpreter that it has prepared before.
 
 The component is a snapshot of an interpreter that has imported the program. Module-level code
 therefore runs at build time, and nothing can be imported later. So bakery stages the sources, finds
@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.errors import BakeryError
-from bakery.languages import python_imports, python_packages
+from bakery.languages import python_base, python_imports, python_packages
+from bakery.languages.python_componentize import APP, componentize
 from bakery.project import Project
 from bakery.report import Report
-from bakery.toolchain import Missing, find, run, sdk_root
+from bakery.toolchain import Missing, find, sdk_root
 from bakery.wit import HTTP_WORLD, WORLD, write_world
 
 NAME = "python"
 TITLE = "Python"
 
 ENTRIES = ("main.py", "src/main.py", "app.py", "src/app.py")
-_APP = "_pie_app"
-_RESERVED = {"inferlet", "wit_world", "componentize_py_types", "componentize_py_runtime", _APP}
+_RESERVED = {"inferlet", "wit_world", "componentize_py_types", "componentize_py_runtime", APP}
 # The folders given with -p appear in the component as /0, /1, …: ours first, then the user's.
 _USER_MOUNT = 1
 _FRAME = re.compile(r'File "/(\d+)/([^"]+)", line (\d+)')
@@ -66,25 +66,33 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
         [packages] if packages else [],
         script=program.kind == "script",
     )
+    late = [(module, names, required) for (module, names), required in found.late.items()]
+    world, exports = (HTTP_WORLD, _HANDLER) if program.kind == "handler" else (WORLD, _RUN)
     scratch = Path(tempfile.mkdtemp(prefix="bakery-python-"))
     try:
-        wit = write_world(project, scratch / "wit")
-        app = scratch / "app"
-        app.mkdir()
-        (app / f"{_APP}.py").write_text(_app_source(program, found), encoding="utf-8")
         staged = scratch / "program"
         shutil.copytree(program.folder, staged, ignore=_not_staged)
-        paths = [app, staged, *([packages] if packages else []), sdk_root() / "python" / "src"]
         made = scratch / "component.wasm"
-        world = HTTP_WORLD if program.kind == "handler" else WORLD
-        command = [
-            *(find("componentize-py"), "--quiet", "-d", wit, "-w", world, "componentize"),
-            *(argument for path in paths for argument in ("-p", path)),
-            *(_APP, "-o", made),
-        ]
-        result = run(command, cwd=scratch, env=_clean_environment(scratch), report=report)
+        result = python_base.snapshot(
+            project,
+            (program.kind, program.entry.stem, late),
+            world=world,
+            exports=exports,
+            staged=staged,
+            packages=packages,
+            out=made,
+            report=report,
+        )
+        if result is None:
+            app = scratch / "app"
+            app.mkdir()
+            source = _app_source(program, late, exports)
+            (app / f"{APP}.py").write_text(source, encoding="utf-8")
+            wit = write_world(project, scratch / "wit")
+            paths = [app, staged, *([packages] if packages else []), sdk_root() / "python" / "src"]
+            result = componentize(paths, wit, world, made, report=report)
         if result.returncode != 0:
-            raise _explain(result.stderr + result.stdout, program, found)
+            raise _explain(result.stdout + result.stderr, program, found)
         shutil.move(made, out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -143,8 +151,7 @@ class IncomingHandler(exports.IncomingHandler):
 """
 
 
-def _app_source(program: Program, found: python_imports.Scan) -> str:
-    late = [(module, names, required) for (module, names), required in found.late.items()]
+def _app_source(program: Program, late: list[python_imports.Late], exports: str) -> str:
     lines = "".join(f"    {item!r},\n" for item in late)
     return (
         '"""Made by bakery: imports the program into the snapshot and exports it."""\n\n'
@@ -152,20 +159,8 @@ def _app_source(program: Program, found: python_imports.Scan) -> str:
         "from wit_world import exports\n\n"
         f"LATE = [\n{lines}]\n"
         f"_entry = _build.{program.kind}({program.entry.stem!r}, LATE)\n\n"
-        f"{_HANDLER if program.kind == 'handler' else _RUN}"
+        f"{exports}"
     )
-
-
-def _clean_environment(scratch: Path) -> dict[str, str | None]:
-    """Hides this machine's Python settings and site-packages from componentize-py."""
-    nowhere = scratch / "no-packages"
-    (nowhere / "lib" / f"python{python_packages.GUEST_PYTHON}" / "site-packages").mkdir(
-        parents=True
-    )
-    environment: dict[str, str | None] = {
-        key: None for key in os.environ if key.startswith(("PYTHON", "PIPENV", "CONDA"))
-    }
-    return {**environment, "VIRTUAL_ENV": str(nowhere), "RUST_BACKTRACE": "0"}
 
 
 def _explain(output: str, program: Program, found: python_imports.Scan) -> BakeryError:

@@ -16,6 +16,9 @@ from pathlib import Path
 # What stands at the top level of a module that binds a name, for sources that cannot be parsed.
 _BINDS = r"^(async\s+def|def)\s+{0}\b|^{0}\s*=|^from\s.+\b{0}\b"
 
+# An import inside a function: the module, the names taken from it, and whether it must exist.
+Late = tuple[str, tuple[str, ...], bool]
+
 
 @dataclass(frozen=True)
 class Import:

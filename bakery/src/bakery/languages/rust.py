@@ -155,6 +155,8 @@ def _cargo_build(
 ) -> dict[str, Any]:
     """Compiles the project in the folder `crate` and returns cargo's message about its library."""
     arguments = ["rustc", "--lib", "--target", _TARGET, "--message-format=json"]
+    if features := rust_manifest.sdk_features(settings, project.root):
+        arguments += ["--features", ",".join(features)]
     own_profiles = settings.get("profile", {})
     if not debug:
         arguments.append("--release")

@@ -1,10 +1,11 @@
 """Cargo.toml of a project that cargo cannot build as it is: its dependency `inferlet` is another
-one than ours (a path, a repository, or a release that cargo does not replace by our version), or
-it inherits from a workspace that is not there.
+one than ours (a path, a repository, or a release that cargo does not replace by our version), it
+inherits from a workspace that is not there, or a crate that it names by its path does so.
 
 Such a project is built in a folder of links to its files, with a Cargo.toml that names this
 checkout's SDK and belongs to no workspace. What the project inherits from its workspace is written
-out in it.
+out in it. Crates beside it that cannot be built as they are get such folders too: one program has
+one SDK.
 """
 
 from __future__ import annotations
@@ -62,15 +63,101 @@ def workspace_of(settings: dict[str, Any], root: Path) -> Workspace | None:
     return None
 
 
-def needs_copy(settings: dict[str, Any], root: Path, sdk: Path) -> bool:
-    """Whether cargo cannot build the project where it is."""
+def needs_copy(
+    settings: dict[str, Any], root: Path, sdk: Path, seen: frozenset[Path] = frozenset()
+) -> bool:
+    """Whether cargo cannot build the project where it is. `seen` are the crates that are asked
+    about already: a crate may name itself among its dev-dependencies."""
     orphaned = _inherits_anything(settings) and workspace_of(settings, root) is None
-    return orphaned or names_another_sdk(settings, root, sdk)
+    if orphaned or names_another_sdk(settings, root, sdk):
+        return True
+    seen |= {root.resolve()}
+    return any(
+        needs_copy(beside, folder, sdk, seen)
+        for folder, beside in _crates_beside(settings, root)
+        if folder not in seen
+    )
+
+
+def _crates_beside(settings: dict[str, Any], root: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The crates that the project names by their paths, without the SDK."""
+    workspace = workspace_of(settings, root)
+    for kind, table in _dependency_tables(settings):
+        for name, dependency in table.items():
+            if kind == "dev-dependencies" or _is_sdk(name, dependency):
+                continue
+            folder = root
+            if _inherits(dependency) and workspace:
+                dependency, folder = workspace.shared("dependencies").get(name), workspace.root
+            if (found := _crate_at(dependency, folder)) is not None:
+                yield found
+
+
+def _crate_at(dependency: Any, folder: Path) -> tuple[Path, dict[str, Any]] | None:
+    """The crate that a dependency names by a path that begins at `folder`."""
+    path = _table(dependency).get("path")
+    if not isinstance(path, str):
+        return None
+    try:
+        place = (folder / path).resolve()
+        return place, tomllib.loads((place / "Cargo.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None  # cargo reports what is wrong with it
+
+
+def _is_sdk(name: str, dependency: Any) -> bool:
+    return _SDK in (name, _table(dependency).get("package"))
+
+
+def sdk_features(settings: dict[str, Any], root: Path) -> list[str]:
+    """The features of the SDK that the project needs, as cargo's --features takes them.
+
+    Types have the JSON Schema of one version of schemars: the one that the project depends on."""
+    crates = [(root, settings), *_crates_beside(settings, root)]
+    asked = next(filter(None, (_schemars(beside, folder) for folder, beside in crates)), "0.8")
+    if not _takes_schemars_1(asked):
+        return []
+    names = [
+        name
+        for kind, table in _dependency_tables(settings)
+        for name, dependency in table.items()
+        if kind == "dependencies" and _is_sdk(name, dependency)
+    ]
+    return [f"{name}/schemars-1" for name in dict.fromkeys(names)]
+
+
+def _schemars(settings: dict[str, Any], root: Path) -> str | None:
+    """The requirement on schemars."""
+    for kind, table in _dependency_tables(settings):
+        for name, dependency in table.items():
+            package = _table(dependency).get("package", name)
+            if kind != "dependencies" or package != "schemars":
+                continue
+            if _inherits(dependency):
+                dependency = _inherited(name, dependency, workspace_of(settings, root))
+            version = dependency if isinstance(dependency, str) else None
+            version = version or _table(dependency).get("version")
+            if isinstance(version, str):
+                return version
+    return None
+
+
+def _takes_schemars_1(requirement: str) -> bool:
+    """Whether cargo takes a version from 1.0 on, where it has the choice."""
+    bounds = [bound.strip() for bound in requirement.split(",")]
+    if any(re.match(r"<\s*1|<=?\s*0", bound) for bound in bounds):
+        return False
+    return any(re.match(r"[\^~=]?\s*[1-9]|[*>]", bound) for bound in bounds)
 
 
 def names_another_sdk(settings: dict[str, Any], root: Path, sdk: Path) -> bool:
-    """Whether cargo would not take this SDK for the project's dependency `inferlet`."""
-    named = [table[_SDK] for _, table in _dependency_tables(settings) if _SDK in table]
+    """Whether cargo would use another crate than this SDK for the dependency `inferlet`."""
+    named = [
+        dependency
+        for _, table in _dependency_tables(settings)
+        for name, dependency in table.items()
+        if _is_sdk(name, dependency)
+    ]
     workspace = workspace_of(settings, root) if any(map(_inherits, named)) else None
     return any(_is_another_sdk(dependency, root, workspace, sdk) for dependency in named)
 
@@ -88,7 +175,7 @@ def _is_another_sdk(dependency: Any, root: Path, workspace: Workspace | None, sd
     if dependency.keys() & {"path", "git"}:
         path = dependency.get("path")
         return not isinstance(path, str) or (root / path).resolve() != sdk.resolve()
-    # This SDK has no features: everything is there.
+    # Programs name no features of this SDK: bakery turns on what they need.
     return bool(dependency.get("features")) or _is_another_release(dependency.get("version"))
 
 
@@ -99,10 +186,15 @@ def _is_another_release(requirement: Any) -> bool:
 
 
 def standalone(
-    settings: dict[str, Any], root: Path, sdk: Path, version: str
+    settings: dict[str, Any],
+    root: Path,
+    sdk: Path,
+    version: str,
+    seen: frozenset[Path] = frozenset(),
 ) -> tuple[dict[str, Any], list[str]]:
     """The settings with this SDK and without a workspace, for a folder elsewhere; and notices about
-    what had to be assumed. `version` is the inferlet's, for a package that inherits its own."""
+    what had to be assumed. `version` is the inferlet's, for a package that inherits its own. `seen`
+    are the crates that are being linked already."""
     workspace = workspace_of(settings, root)
     made = _from_folder(settings, root)
     notices: list[str] = []
@@ -110,8 +202,8 @@ def standalone(
         made["package"] = _package(made["package"], workspace, root, version, notices)
     for kind, table in _dependency_tables(made):
         for name, dependency in list(table.items()):
-            if name == _SDK:
-                table[name] = {"path": str(sdk)}
+            if _is_sdk(name, dependency):
+                table[name] = {"path": str(sdk)} if name == _SDK else _renamed(dependency, sdk)
             elif not _inherits(dependency):
                 continue
             elif (found := _inherited(name, dependency, workspace)) is not None:
@@ -120,6 +212,7 @@ def standalone(
                 del table[name]  # tests and examples are not built here
             else:
                 raise _absent(name, dependency, workspace, root)
+    _link_crates_beside(made, sdk, seen | {root.resolve()})
     if _inherits(made.get("lints")):
         made["lints"] = workspace.shared("lints") if workspace else {}
     for crates in _table(made.get("patch")).values():
@@ -128,6 +221,24 @@ def standalone(
     resolver = _table(workspace.settings.get("workspace")).get("resolver") if workspace else None
     made["workspace"] = {"resolver": resolver} if resolver else {}
     return made, notices
+
+
+def _renamed(dependency: dict[str, Any], sdk: Path) -> dict[str, Any]:
+    """This SDK under the name that the project gives it."""
+    return {"package": dependency.get("package", _SDK), "path": str(sdk)}
+
+
+def _link_crates_beside(made: dict[str, Any], sdk: Path, seen: frozenset[Path]) -> None:
+    """Replaces crates that would bring another SDK with them."""
+    for kind, table in _dependency_tables(made):
+        for name, dependency in table.items():
+            if kind == "dev-dependencies" or _is_sdk(name, dependency):
+                continue
+            found = _crate_at(dependency, Path("/"))  # the paths are absolute here
+            if found is None or found[0] in seen or not needs_copy(found[1], found[0], sdk, seen):
+                continue
+            folder, _ = linked(found[1], found[0], sdk, "0.0.0", seen)
+            table[name] = {**dependency, "path": str(folder)}
 
 
 def _package(
@@ -271,9 +382,15 @@ def _as_value(value: Any) -> str:
     return str(value)  # a number or a time
 
 
-def linked(settings: dict[str, Any], root: Path, sdk: Path, version: str) -> tuple[Path, list[str]]:
-    """A folder that is the project, but for the Cargo.toml; and the notices of `standalone`."""
-    made, notices = standalone(settings, root, sdk, version)
+def linked(
+    settings: dict[str, Any],
+    root: Path,
+    sdk: Path,
+    version: str,
+    seen: frozenset[Path] = frozenset(),
+) -> tuple[Path, list[str]]:
+    """A folder like the project, except for its Cargo.toml; and the notices of `standalone`."""
+    made, notices = standalone(settings, root, sdk, version, seen)
     place = hashlib.sha256(str(root).encode()).hexdigest()[:16]
     folder = cache_dir(f"guests/rust/linked/{place}")
     for entry in folder.iterdir():
