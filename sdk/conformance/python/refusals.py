@@ -5,7 +5,18 @@ from typing import Any
 
 from table import GREEDY, case, load_model
 
-from inferlet import Context, Grammar, Model, Regex, Sampler, messaging, session
+from inferlet import (
+    Context,
+    Distribution,
+    Grammar,
+    McpError,
+    Model,
+    Regex,
+    Sampler,
+    mcp,
+    messaging,
+    session,
+)
 
 
 def refused(attempt: Callable[..., Any], *args: Any) -> bool:
@@ -64,6 +75,34 @@ async def wrong_types() -> list[str]:
         except (TypeError, ValueError) as error:
             failed += [name] * (argument in str(error))
     return failed
+
+
+@case
+async def wrong_ranges() -> list[str]:
+    ctx = Context(load_model())
+    forward = ctx.forward().input([97])
+    attempts: dict[str, tuple[str, Callable[[], Any]]] = {
+        "temperature": ("temperature", lambda: Sampler.top_p(-1.0, 0.9)),
+        "top_p": ("p", lambda: Sampler.top_p(1.0, 2.0)),
+        "min_p": ("p", lambda: Sampler.min_p(1.0, -0.5)),
+        "distribution": ("temperature", lambda: forward.probe(0, Distribution(-1.0, 5))),
+    }
+    failed = []
+    for name, (argument, attempt) in attempts.items():
+        try:
+            attempt()
+        except ValueError as error:
+            failed += [name] * str(error).startswith(f"{argument} must be ")
+    return failed
+
+
+@case
+async def mcp_error() -> dict:
+    try:
+        mcp.connect("none")
+    except McpError as error:
+        return {"text": str(error), "has_code": str(error).endswith(f" (code {error.code})")}
+    return {}
 
 
 async def goes_on(ctx: Context) -> bool:

@@ -303,7 +303,7 @@ namespace pie {
         /// Sets the input tokens and the position of each.
         void InputTokens(std::span<uint32_t const> tokens, std::span<uint32_t const> positions) const;
         /// Sets draft tokens to verify after the input. The sampler of the last input row then gives one slot for each draft
-        /// that it would have chosen itself, and one for the token behind them. The context keeps the drafts that were chosen.
+        /// that it would have chosen itself, and one for the token after them. The context keeps the drafts that were chosen.
         void InputSpeculativeTokens(std::span<uint32_t const> tokens, std::span<uint32_t const> positions) const;
         /// Asks the engine for draft tokens: those that may follow what the pass chooses.
         void OutputSpeculativeTokens(bool enable) const;

@@ -39,7 +39,7 @@ Chained::~Chained() {
   // Takes the first pass back.
   ContextState& context = *generator_->context;
   const uint32_t length = context.SeqLen();
-  if (length > length_before_) context.raw.TruncateWorkingPageTokens(length - length_before_);
+  if (length > length_before_) context.Change().TruncateWorkingPageTokens(length - length_before_);
   context.buffer.insert(context.buffer.begin(), input_.begin(), input_.end());
 }
 

@@ -31,10 +31,14 @@ class Chained {
 
  private:
   Chained(std::shared_ptr<GeneratorState> generator, raw::Chain chain, uint32_t length)
-      : generator_(std::move(generator)), chain_(std::move(chain)), length_before_(length) {}
+      : generator_(std::move(generator)),
+        flight_(*generator_->context),
+        chain_(std::move(chain)),
+        length_before_(length) {}
   std::vector<uint32_t> Accept(std::span<const uint32_t> tokens);
 
   std::shared_ptr<GeneratorState> generator_;
+  Flight flight_;
   std::optional<raw::Chain> chain_;
   uint32_t length_before_;
   std::vector<uint32_t> input_;  // of the first pass

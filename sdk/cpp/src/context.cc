@@ -44,10 +44,10 @@ Result<Context> Context::Whole() const {
   return copy;
 }
 Result<void> Context::Save(std::string_view name) const {
-  return Lift(PIE_TRY_SYNC(Whole()).state_->raw.Save(name));
+  return Lift(PIE_TRY_SYNC(Whole()).state_->Change().Save(name));
 }
 Result<std::string> Context::Snapshot() const {
-  return detail::LiftText(PIE_TRY_SYNC(Whole()).state_->raw.Snapshot());
+  return detail::LiftText(PIE_TRY_SYNC(Whole()).state_->Change().Snapshot());
 }
 Result<Context> Context::Fork() const {
   PIE_TRY_SYNC(state_->TakeFault());
@@ -57,7 +57,7 @@ Result<Context> Context::Fork() const {
   return fork;
 }
 void Context::Release() {
-  state_->raw.Destroy();
+  state_->Change().Destroy();
   state_->is_released = true;
 }
 
@@ -163,7 +163,7 @@ Task<Result<void>> Context::Flush() {
 Result<void> Context::Truncate(uint32_t n) {
   PIE_TRY_SYNC(state_->TakeFault());
   state_->turns.Settle();
-  return Lift(pie::plus::fallible::TruncateWorkingPageTokens(state_->raw, n));
+  return Lift(pie::plus::fallible::TruncateWorkingPageTokens(state_->Change(), n));
 }
 
 Generator Context::Generate(Sampler sampler) {
@@ -189,7 +189,8 @@ const std::vector<uint32_t>& Context::Buffer() const {
   return state_->buffer;
 }
 const raw::Context& Context::Inner() const {
-  return state_->raw;
+  state_->is_lent = true;
+  return state_->Change();
 }
 
 Result<void> Context::SetBid(double value) {
@@ -201,7 +202,7 @@ Idle Context::Idle() {
 }
 Result<void> Context::Suspend() {
   PIE_TRY_SYNC(state_->TakeFault());
-  return Lift(state_->raw.Suspend());
+  return Lift(state_->Change().Suspend());
 }
 
 Idle::Idle(std::shared_ptr<ContextState> state) : state_(std::move(state)) {

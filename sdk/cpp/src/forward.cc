@@ -37,11 +37,13 @@ Forward& Forward::Mask(std::span<const uint32_t> brle) {
 }
 
 SampleHandle Forward::Sample(std::span<const uint32_t> rows, Sampler sampler) {
+  if (auto fits = detail::CheckRanges(sampler.ToRaw()); !fits) state_->fault = fits.error();
   state_->readers.push_back({.rows = {rows.begin(), rows.end()}, .what = sampler});
   return {{.id = static_cast<uint32_t>(state_->readers.size() - 1)}};
 }
 
 SlotHandle Forward::AddProbe(uint32_t row, inferlet::Probe probe) {
+  if (auto fits = detail::CheckRanges(detail::ToRaw(probe)); !fits) state_->fault = fits.error();
   state_->readers.push_back({.rows = {row}, .what = std::move(probe)});
   return {.id = static_cast<uint32_t>(state_->readers.size() - 1)};
 }

@@ -89,7 +89,7 @@ std::vector<uint32_t> Generator::Accept(std::span<const uint32_t> tokens) {
   // Tokens that the program has flushed since then stay.
   if (revocable && context.buffer.size() >= revocable->buffered) {
     context.buffer.resize(context.buffer.size() - revocable->buffered);
-    if (revocable->cached > 0) context.raw.TruncateWorkingPageTokens(revocable->cached);
+    if (revocable->cached > 0) context.Change().TruncateWorkingPageTokens(revocable->cached);
     state_->generated -= state_->fresh.size();
     state_->fresh.clear();
     state_->done = false;
@@ -113,7 +113,7 @@ namespace {
 using State = std::shared_ptr<detail::GeneratorState>;
 
 // A generation run to its end, in batches of accepted tokens: the engine runs the loop where it
-// can; else something has to be decided here between two passes, and a batch is one step.
+// can. Where this program has to decide something between two passes, a batch is one step.
 class Run {
  public:
   // A chained loop also ends at the tokens `ends`, which it accepts.

@@ -10,6 +10,7 @@ Result<bool> GeneratorState::Advance(bool engine_matches) {
   if (!sampler.ChoosesToken()) {
     return Error("Sampler::Embedding() chooses no token; use it with Context::Forward");
   }
+  PIE_TRY_SYNC(CheckRanges(sampler.ToRaw()));
   revocable.reset();
   const std::vector<uint32_t> news = std::exchange(fresh, {});
   if (Room() == 0) done = true;
@@ -128,7 +129,8 @@ std::shared_ptr<PassState> BuildPass(const StepState& step) {
   const GeneratorState& generator = *step.generator;
   auto pass = std::make_shared<PassState>(generator.context);
   pass->AddInput(generator.context->buffer);
-  // Behind what was flushed, a generation samples the last position: row 0 of a pass without input.
+  // If everything was flushed, a generation samples the last position: row 0 of a pass without
+  // input.
   const uint32_t sampled = pass->tokens.empty() ? 0 : pass->tokens.size() - 1;
 
   Reader chooser{.rows = {}, .what = generator.sampler};
@@ -170,8 +172,8 @@ Result<void> Accept(GeneratorState& generator, size_t drafted, Output& output) {
   const size_t accepted = output.tokens.size();
   if (accepted > 1) generator.expects_anew = true;  // the engine counts passes, not tokens
 
-  // The last token is left for the next pass to run, as it is without drafts; only in front of a
-  // stop token nothing is left.
+  // The last token is left for the next pass, as it is without drafts. Before a stop token, no
+  // token is left.
   const bool stopped = accepted < chosen.size() && accepted < room;
   const uint32_t cached =
       std::min(confirmed, stopped ? accepted : std::max<size_t>(accepted, 1) - 1);
@@ -185,7 +187,7 @@ Result<void> Accept(GeneratorState& generator, size_t drafted, Output& output) {
   return {};
 }
 
-// Takes a step back that has failed or was given up before its end.
+// Undoes a step that has failed or was cancelled.
 class Undo {
  public:
   // `length` is that of the context.
@@ -196,7 +198,7 @@ class Undo {
   ~Undo() {
     if (settled_) return;
     const uint32_t length = context_.SeqLen();
-    if (length > length_) context_.raw.TruncateWorkingPageTokens(length - length_);
+    if (length > length_) context_.Change().TruncateWorkingPageTokens(length - length_);
     context_.buffer.insert(context_.buffer.begin(), input_.begin(), input_.end());
   }
   void Dismiss() { settled_ = true; }

@@ -67,7 +67,7 @@ struct GeneratorState {
   // The tokens before the first stop id, as many as the limit allows. Counts them, and notes the
   // end.
   std::vector<uint32_t> Cut(std::span<const uint32_t> tokens);
-  // The guesses to verify in this step, behind `position`.
+  // The guesses to verify in this step, after `position`.
   Result<Drafts> NextDrafts(uint32_t position);
   size_t Room() const;  // how many tokens may still be accepted
   void Enter(std::span<const uint32_t> tokens);

@@ -66,7 +66,7 @@ Task<Result<Response>> Call::SendNow(Call call) {
   }
   auto pending = wasi::http::outgoing_handler::Handle(*std::move(request), std::move(options));
   if (!pending) co_return Error(where + detail::Describe(pending.error()));
-  // A server may answer before it has read all; then the rest of the body is of no use.
+  // A server may answer before it has read the whole body. The rest is then not needed.
   const Result<void> written = co_await detail::Write(outgoing, detail::BytesOf(call.body_));
   if (written) {
     const Result<void> finished = outgoing->Finish();

@@ -45,7 +45,8 @@ extern "C" int32_t __imported_wasi_snapshot_preview1_fd_write(int32_t file, cons
 namespace inferlet::detail {
 namespace {
 
-// A longer text is written in several pieces: the adapter takes so much at a time.
+// A longer text is written in several pieces of this size, the most that the adapter takes at a
+// time.
 constexpr size_t kLineBytes = 4096;
 char line_buffer[kLineBytes];
 

@@ -63,7 +63,7 @@ namespace {
 Task<Result<std::string>> NextIn(std::expected<pie::core::types::FutureString, wit::string> asked) {
   if (!asked) co_return Error(Text(asked.error()));
   std::optional<std::string> message = co_await TextOf(*std::move(asked));
-  if (!message) co_return Error("the queue is closed: no message will arrive any more");
+  if (!message) co_return Error("the queue is closed: no further message will arrive");
   co_return *std::move(message);
 }
 

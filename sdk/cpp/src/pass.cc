@@ -1,6 +1,11 @@
 #include "pass.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <tuple>
 
 #include "inferlet/reactor.h"
 
@@ -11,6 +16,12 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+
+std::string Digits(float number) {
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  return std::string(digits.data(), end);
+}
 
 void Attach(const Reader& reader, const raw::ForwardPass& pass) {
   if (reader.rows.empty()) return;
@@ -99,24 +110,62 @@ Task<Result<raw::Output>> Await(raw::FutureOutput future, uint32_t slots_wanted)
 
 }  // namespace
 
-Result<void> ContextState::Reserve(uint32_t tokens) {
-  const uint32_t capacity = raw.WorkingPageCount() * page_size;
-  const uint32_t needed = raw.WorkingPageTokenCount() + tokens;
-  if (needed <= capacity) return {};
-  return Lift(raw.ReserveWorkingPages((needed - capacity + page_size - 1) / page_size));
+Extent ContextState::Measure() const {
+  if (known) return *known;
+  return {.committed_pages = raw.CommittedPageCount(),
+          .working_pages = raw.WorkingPageCount(),
+          .working_tokens = raw.WorkingPageTokenCount()};
+}
+
+Result<uint32_t> ContextState::Reserve(const Extent& extent, uint32_t tokens) {
+  const uint32_t pages = (extent.working_tokens + tokens + page_size - 1) / page_size;
+  if (pages <= extent.working_pages) return extent.working_pages;
+  PIE_TRY_SYNC(Lift(Change().ReserveWorkingPages(pages - extent.working_pages)));
+  return pages;
 }
 
 Result<void> ContextState::Settle(uint32_t forgotten, uint32_t revocable) {
-  if (forgotten > 0) raw.TruncateWorkingPageTokens(forgotten);
-  const uint32_t full = (raw.WorkingPageTokenCount() - revocable) / page_size;
+  if (forgotten > 0) Change().TruncateWorkingPageTokens(forgotten);
+  const uint32_t tokens = known ? known->working_tokens : raw.WorkingPageTokenCount();
+  const uint32_t full = (tokens - revocable) / page_size;
   if (full == 0) return {};
-  return Lift(raw.CommitWorkingPages(full));
+  const std::optional<Extent> before = known;
+  PIE_TRY_SYNC(Lift(Change().CommitWorkingPages(full)));
+  if (before) {
+    known = {.committed_pages = before->committed_pages + full,
+             .working_pages = before->working_pages - full,
+             .working_tokens = tokens - full * page_size};
+  }
+  return {};
 }
 
 Result<void> ContextState::TakeFault() {
   if (is_released) return Error("this context was released");
   if (fault.empty()) return {};
   return Error(std::exchange(fault, {}));
+}
+
+Result<void> CheckRanges(const pie::core::inference::Sampler& sampler) {
+  using Raw = pie::core::inference::Sampler;
+  float temperature = 0, p = 0;
+  std::visit(Overloaded{
+                 [&](const Raw::TopP& it) { std::tie(temperature, p) = it.value; },
+                 [&](const Raw::MinP& it) { std::tie(temperature, p) = it.value; },
+                 [&](const Raw::TopKTopP& it) {
+                   temperature = std::get<0>(it.value);
+                   p = std::get<2>(it.value);
+                 },
+                 [&](const Raw::TopK& it) { temperature = std::get<0>(it.value); },
+                 [&](const Raw::Multinomial& it) { temperature = std::get<0>(it.value); },
+                 [&](const Raw::Dist& it) { temperature = std::get<0>(it.value); },
+                 [](const auto&) {},
+             },
+             sampler.variants);
+  if (!(temperature >= 0 && std::isfinite(temperature))) {
+    return Error("temperature must be 0 or more, not " + Digits(temperature));
+  }
+  if (!(p >= 0 && p <= 1)) return Error("p must be between 0 and 1, not " + Digits(p));
+  return {};
 }
 
 uint32_t Reader::SlotCount() const {
@@ -137,28 +186,35 @@ Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> state) {
   if (!state->fault.empty()) co_return Error(state->fault);
   if (std::exchange(state->executed, true))
     co_return Error("a pass is executed once: make another");
-  PIE_TRY(context.Reserve(state->tokens.size() + state->drafts.tokens.size()));
-
-  const uint32_t length_before = context.SeqLen();
+  const Extent before = context.Measure();
+  const uint32_t length_before = context.LengthOf(before);
+  const auto count = static_cast<uint32_t>(state->tokens.size());
+  const uint32_t pages = PIE_TRY(context.Reserve(before, count + state->drafts.tokens.size()));
+  Flight flight(context);
   std::optional<raw::ForwardPass> pass;
   const Sampler* const sampler = ShortStep(*state, length_before);
   if (sampler == nullptr) pass.emplace(PIE_TRY(Build(*state)));
   auto future = PIE_TRY(pass ? pass->Execute()
                              : pie::plus::steps::Begin(context.raw, state->tokens, state->mask,
                                                        state->seed, sampler->ToRaw()));
-  Result<raw::Output> output = co_await (sampler != nullptr
-                                             ? AwaitStep(std::move(future))
-                                             : Await(std::move(future), SlotsWanted(*state)));
+  Result<raw::Output> output =
+      co_await (sampler != nullptr ? AwaitStep(std::move(future))
+                                   : Await(std::move(future), SlotsWanted(*state)));
   if (!output) {
     const uint32_t length = context.SeqLen();
-    if (length > length_before) context.raw.TruncateWorkingPageTokens(length - length_before);
+    if (length > length_before) context.Change().TruncateWorkingPageTokens(length - length_before);
+  } else if (sampler != nullptr) {
+    flight.Land({.committed_pages = before.committed_pages,
+                 .working_pages = pages,
+                 .working_tokens = before.working_tokens + count});
   }
   co_return output;
 }
 
 Result<raw::Chain> StartChain(const PassState& pass, uint32_t max_tokens,
                               std::span<const uint32_t> stops) {
-  PIE_TRY_SYNC(pass.context->Reserve(pass.tokens.size()));
+  ContextState& context = *pass.context;
+  PIE_TRY_SYNC(context.Reserve(context.Measure(), pass.tokens.size()));
   const raw::ForwardPass first = PIE_TRY_SYNC(Build(pass));
   return Lift(pie::plus::chains::Run(first, max_tokens, stops),
               [](raw::Chain&& chain) { return std::move(chain); });

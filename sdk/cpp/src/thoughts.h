@@ -21,9 +21,9 @@ class Thoughts {
 
   // The model's turn begins inside of its thoughts.
   bool begun() const { return begun_; }
-  // The Lark grammar of a document of this JSON Schema, behind thoughts if there are any.
+  // The Lark grammar of a document of this JSON Schema, after thoughts if there are any.
   std::string Grammar(std::string_view schema) const;
-  // The text behind the thoughts.
+  // The text after the thoughts.
   Result<std::string> Document(const Model& model, std::span<const uint32_t> tokens) const;
 
  private:

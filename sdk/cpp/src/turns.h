@@ -28,10 +28,10 @@ class Turns {
     std::vector<std::string> tools = {};
   };
 
-  // For a context whose turns nobody knows: a conversation is taken to be under way.
+  // For a context whose turns are unknown: a conversation is assumed to be under way.
   static Turns InTheMiddle();
 
-  // Adds a turn's tokens to the buffer, and writes those of the pending turns anew.
+  // Adds a turn's tokens to the buffer, and renders the pending turns again.
   Result<void> Add(const Model& model, std::vector<uint32_t>& buffer, Turn turn);
   // Ends the pending turns: from here on only their kinds are known.
   void Settle();

@@ -1,6 +1,7 @@
 /** LoRA adapters of a model. */
 import { Adapter as RawAdapter } from 'pie:core/adapter';
 import * as adapters from 'pie:plus/adapters';
+import { AdapterBase } from './adapter_check.ts';
 import { bytes, text } from './check.ts';
 import { rawOf, type Model } from './model.ts';
 
@@ -13,10 +14,11 @@ export interface AdapterFiles {
 }
 
 /** A LoRA adapter of a model. */
-export class Adapter implements Disposable {
+export class Adapter extends AdapterBase implements Disposable {
   /** @internal */ readonly raw: RawAdapter;
 
   private constructor(raw: RawAdapter) {
+    super();
     this.raw = raw;
   }
 
@@ -61,12 +63,12 @@ export class Adapter implements Disposable {
     adapters.importFiles(this.raw, text('config', config), bytes('tensors', tensors));
   }
 
-  /** Removes the adapter from the engine, whoever else has it open. */
+  /** Removes the adapter from the engine, even if other inferlets have it open. */
   destroy(): void {
     adapters.destroy(this.raw);
   }
 
-  /** Lets go of the adapter, which stays in the engine. */
+  /** Releases this handle of the adapter. The adapter stays in the engine. */
   [Symbol.dispose](): void {
     this.raw[Symbol.dispose]();
   }

@@ -1,8 +1,11 @@
+/** Masks as run lengths, and what is computed with them. */
+import { toU32 } from './tokens.ts';
+
 /**
  * BRLE masks: run lengths that alternate false, true, false, …, beginning with false (maybe 0).
  *
- * In a logit mask true means allowed; an *empty* mask restricts nothing. What lies behind a mask's end
- * counts as false.
+ * In a logit mask true means allowed; an *empty* mask restricts nothing. Places after a mask's end
+ * count as false.
  */
 export type Brle = Uint32Array;
 
@@ -40,7 +43,7 @@ export function allowsNone(mask: Brle): boolean {
 export function allowOnly(ids: Iterable<number>): Brle {
   const runs = new RunWriter();
   let end = 0;
-  for (const id of [...new Set(ids)].sort((x, y) => x - y)) {
+  for (const id of [...new Set(toU32(ids, 'ids'))].sort((x, y) => x - y)) {
     runs.add(false, id - end);
     runs.add(true, 1);
     end = id + 1;

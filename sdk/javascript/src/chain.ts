@@ -40,8 +40,8 @@ export class Chained implements Batches {
   #ended = false;
 
   /**
-   * Undefined where the engine refuses the chain. The configuration may have switched chains off; for any
-   * other reason a single pass fails as well and says so.
+   * Undefined where the engine refuses the chain. The configuration may have switched chains off;
+   * for any other reason, a single pass fails as well and reports it.
    */
   static start(context: Context, plan: PassPlan, rule: ChainRule): Chained | undefined {
     const before = context.pages.length;

@@ -18,7 +18,7 @@ export const seal = (model: Model): Uint32Array => raw.seal(rawOf(model));
 /** Ids of the tokens that end a turn or the text. */
 export const stopTokens = (model: Model): Uint32Array => raw.stopTokens(rawOf(model));
 
-/** What a batch of tokens changed. */
+/** The meaning of a batch of tokens. */
 export type Event =
   /** Nothing to show yet. */
   | { readonly type: 'idle' }

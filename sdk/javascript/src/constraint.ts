@@ -1,9 +1,9 @@
-/** What a generation may say next. */
+/** Constraints: which tokens a generation may choose next. */
 import type { Brle } from './brle.ts';
 import { kind } from './check.ts';
 import type { Model } from './model.ts';
 
-/** Asked before every step, with the tokens accepted since it was asked last. */
+/** Called before every step, with the tokens accepted since the last call. */
 export interface Constraint {
   /** The mask of allowed tokens; an empty one restricts nothing. */
   step(accepted: Uint32Array): Brle;

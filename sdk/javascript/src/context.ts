@@ -27,7 +27,7 @@ export class Context implements Disposable {
   /** @internal */ readonly pages: Pages;
   /** @internal Tokens that wait for the next pass. */ readonly pending = new TokenList();
   /** @internal The chat turns. */ readonly turns: Turns;
-  /** @internal Who may repeat the last pass (`Pages.repeatStep`); undefined: nobody. */
+  /** @internal The generator that may repeat the last pass (`Pages.repeatStep`); undefined: none. */
   stepOwner: object | undefined;
   #raw: RawContext | undefined;
   /** Scopes of `idle` that are open. */
@@ -69,12 +69,12 @@ export class Context implements Disposable {
     return clone;
   }
 
-  /** Keeps all tokens, buffered ones too, under a name. A snapshot of that name is replaced. */
+  /** Saves all tokens, buffered ones too, under a name. A snapshot of that name is replaced. */
   save(name: string): void {
     this.#whole((raw) => raw.save(check.text('name', name)));
   }
 
-  /** Keeps them under a fresh name, which is returned. */
+  /** Saves all tokens under a fresh name, and returns the name. */
   snapshot(): string {
     return this.#whole((raw) => raw.snapshot());
   }
@@ -128,7 +128,7 @@ export class Context implements Disposable {
     return this.#say(turn('assistant', check.text('text', text), '', encodeCalls(calls)));
   }
 
-  /** What stands before the model's own turn. */
+  /** Opens the model's own turn. */
   cue(): this {
     return this.#say(turn('cue'));
   }
@@ -193,7 +193,7 @@ export class Context implements Disposable {
 
   // ── inspection ──────────────────────────────────────────────────────────────────────────────────
 
-  /** Tokens a KV page holds. */
+  /** The number of tokens in a KV page. */
   get pageSize(): number {
     this.#checkLive();
     return this.pages.size;
@@ -249,7 +249,7 @@ export class Context implements Disposable {
 
   // ── the market for pages ────────────────────────────────────────────────────────────────────────
 
-  /** Bids `value` credits a page in the next pass. The pass behind it bids as before. */
+  /** Bids `value` credits per page in the next pass. Passes after it bid as before. */
   setBid(value: number): void {
     bidding.once(this.raw, check.number('value', value));
   }

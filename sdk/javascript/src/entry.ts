@@ -15,9 +15,7 @@ export async function serve(main: Main, text: string): Promise<string> {
     const input = parseInput(text) as never;
     return encodeReturn(await drive(Promise.resolve().then(() => main(input))));
   } catch (error) {
-    const failure = describe(error);
-    if (failure.stack) console.error(failure.stack);
-    throw failure.message;
+    throw describe(error).text;
   }
 }
 

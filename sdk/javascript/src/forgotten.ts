@@ -10,7 +10,7 @@
 /** The number of open contexts at which the first search begins. */
 const FEW = 256;
 
-/** A program cannot start the garbage collector. It starts when about this much memory was asked for. */
+/** A program cannot start the garbage collector. It starts when about this much memory was allocated. */
 const BLOCKS = 16;
 const BLOCK_BYTES = 8 << 20;
 

@@ -1,11 +1,12 @@
 /** A single forward pass over a context, put together by hand. */
 import type { Adapter } from './adapter.ts';
+import { checkAdapter } from './adapter_check.ts';
 import type { Brle } from './brle.ts';
-import { whole } from './check.ts';
+import { list, seed as checkSeed, whole } from './check.ts';
 import type { Context } from './context.ts';
 import { Output, type ProbeHandle, type SampleHandle } from './output.ts';
-import { Requests, runPass, type Seed } from './pass.ts';
-import type { Probe } from './probe.ts';
+import { Requests, runPass, toZoSeed, type Seed } from './pass.ts';
+import { checkProbe, type Probe } from './probe.ts';
 import { checkSampler, type Sampler } from './sampler.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
 
@@ -58,9 +59,10 @@ export class Forward {
     return this;
   }
 
-  /** One mask an input token, over the positions before and at it; true = attend. */
+  /** Sets one mask for each input token, over the positions up to its own; true = attend. */
   attentionMask(masks: Iterable<Tokens>): this {
-    this.#attentionMask = Array.from(masks, (mask) => toU32(mask, 'masks'));
+    const rows = list('masks', masks, 'BRLE masks');
+    this.#attentionMask = rows.map((mask) => toU32(mask, 'each of masks'));
     return this;
   }
 
@@ -76,26 +78,26 @@ export class Forward {
     return this.#requests.sample(toU32(indices, 'indices'), sampler);
   }
 
-  /** Reads something else at an input row. */
+  /** Adds a probe at an input row. */
   probe(idx: number, probe: Probe): ProbeHandle {
-    return this.#requests.probe(whole('idx', idx), probe);
+    return this.#requests.probe(whole('idx', idx), checkProbe(probe));
   }
 
   /** Applies an adapter to the pass. */
   adapter(adapter: Adapter): this {
-    this.#adapter = adapter;
+    this.#adapter = checkAdapter(adapter);
     return this;
   }
 
   /** Makes this pass's random choices reproducible. */
   seed(seed: Seed): this {
-    this.#seed = seed;
+    this.#seed = checkSeed('seed', seed);
     return this;
   }
 
   /** An Evolution Strategies seed for this pass. */
   zoSeed(seed: Seed): this {
-    this.#zoSeed = seed;
+    this.#zoSeed = toZoSeed(seed, 'seed');
     return this;
   }
 

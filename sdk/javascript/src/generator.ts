@@ -2,21 +2,23 @@
 import * as rawChat from 'pie:instruct/chat';
 import { expect } from 'pie:plus/bidding';
 import type { Adapter } from './adapter.ts';
+import { checkAdapter } from './adapter_check.ts';
 import { Chained, type Batches } from './chain.ts';
-import { whole } from './check.ts';
+import { kind, seed as checkSeed, whole } from './check.ts';
 import { Decoder } from './chat.ts';
 import { toConstraint, type Constraint, type Schema } from './constraint.ts';
 import { Constraints } from './constraints.ts';
 import type { Context } from './context.ts';
 import { ebnf, Grammar } from './grammar.ts';
 import { Output, SlotHandle, tokensIn, type ProbeHandle } from './output.ts';
-import type { GenerateOptions } from './options.ts';
-import { Requests, runPass, type PassPlan, type Seed } from './pass.ts';
-import type { Probe } from './probe.ts';
+import { checkOptions, type GenerateOptions } from './options.ts';
+import { Requests, runPass, toZoSeed, type PassPlan, type Seed } from './pass.ts';
+import { checkProbe, type Probe } from './probe.ts';
 import { mayBlock } from './reactor.ts';
 import { checkSampler, type Sampler } from './sampler.ts';
 import { shapeOf, type Shape, type Shaped } from './shape.ts';
 import {
+  checkSpeculator,
   draftsFrom,
   draftsKept,
   NO_DRAFTS,
@@ -49,7 +51,7 @@ export class Generator implements AsyncIterable<GenStep> {
   readonly #systemSpeculation: boolean;
   readonly #constraints = new Constraints();
   readonly #everyStep: StepProbe[] = [];
-  /** Nothing is asked of a step but the choice of its sampler. */
+  /** Whether a step has only its sampler, and no probe. */
   #isPlain = true;
   #stops: Set<number>;
   #limit: number | undefined;
@@ -61,22 +63,23 @@ export class Generator implements AsyncIterable<GenStep> {
   #generated = 0;
   #steps = 0;
   #done = false;
-  /** It ended by a stop id, not by the limit. */
+  /** Whether the generation ended at a stop id, not at the limit. */
   #stopped = false;
   #openStep = false;
   #thinksFirst = false;
-  /** The engine does not know how many passes are still to come. */
+  /** Whether the engine does not know how many passes are still to come. */
   #expectsAnew = true;
   /** Accepted, and not yet told to the constraints and the speculator. */
   readonly #untold = new TokenList();
   #ownChoice: OwnChoice | undefined;
   /** The engine's own drafts for the next step. */
   #engineDrafts: readonly [Uint32Array, Uint32Array] = [NO_TOKENS, NO_TOKENS];
-  /** The speculator knows of the end. */
+  /** Whether the speculator was told of the end. */
   #wasReset = false;
 
   /** @internal Use `ctx.generate()`. */
   constructor(context: Context, sampler: Sampler, options: GenerateOptions) {
+    checkOptions(options);
     if (options.speculator && options.systemSpeculation) {
       throw new Error('speculator and systemSpeculation exclude each other: choose one');
     }
@@ -86,13 +89,13 @@ export class Generator implements AsyncIterable<GenStep> {
     }
     this.#context = context;
     this.#sampler = sampler;
-    this.#speculator = options.speculator;
+    this.#speculator = options.speculator && checkSpeculator(options.speculator);
     this.#systemSpeculation = options.systemSpeculation ?? false;
     if (this.#speculator || this.#systemSpeculation) this.#isPlain = false;
     this.#limit = optional('maxTokens', options.maxTokens);
-    this.#adapter = options.adapter;
-    this.#zoSeed = options.zoSeed;
-    this.#seed = options.seed;
+    this.#adapter = options.adapter && checkAdapter(options.adapter);
+    this.#zoSeed = options.zoSeed === undefined ? undefined : toZoSeed(options.zoSeed);
+    this.#seed = options.seed === undefined ? undefined : checkSeed('seed', options.seed);
     this.#horizon = optional('horizon', options.horizon);
     const constraints = options.constrain ?? [];
     for (const given of isList(constraints) ? constraints : [constraints]) this.constrain(given);
@@ -104,7 +107,7 @@ export class Generator implements AsyncIterable<GenStep> {
 
     if (options.autoFlush ?? true) context.cue();
     this.#stops = new Set(rawChat.stopTokens(context.model.raw));
-    if (options.stop) this.addStop(options.stop);
+    if (options.stop) for (const token of toU32(options.stop, 'stop')) this.#stops.add(token);
   }
 
   // ── builders ────────────────────────────────────────────────────────────────────────────────────
@@ -153,20 +156,20 @@ export class Generator implements AsyncIterable<GenStep> {
 
   /** Applies an adapter to every pass. */
   adapter(adapter: Adapter): this {
-    this.#adapter = adapter;
+    this.#adapter = checkAdapter(adapter);
     this.#isPlain = false;
     return this;
   }
 
   /** Perturbs the adapter in every pass: a whole number of 64 bits, as a number or a bigint. */
   zoSeed(seed: Seed): this {
-    this.#zoSeed = seed;
+    this.#zoSeed = toZoSeed(seed, 'seed');
     return this;
   }
 
   /** Makes the random choices reproducible: step i draws from `seed + i`. */
   seed(seed: Seed): this {
-    this.#seed = seed;
+    this.#seed = checkSeed('seed', seed);
     this.#context.stepOwner = undefined;
     return this;
   }
@@ -174,7 +177,7 @@ export class Generator implements AsyncIterable<GenStep> {
   /** Reads a probe in every step; index 0 is the row that the step samples. */
   probeEachStep(idx: number, probe: Probe): ProbeHandle {
     const handle = new SlotHandle(1);
-    this.#everyStep.push({ row: whole('idx', idx), probe, handle });
+    this.#everyStep.push({ row: whole('idx', idx), probe: checkProbe(probe), handle });
     this.#isPlain = false;
     return handle;
   }
@@ -228,6 +231,9 @@ export class Generator implements AsyncIterable<GenStep> {
   async collectJson<T = unknown>(
     options: { schema?: string | object | Shaped<T>; parse?: (value: unknown) => T } = {},
   ): Promise<T> {
+    if (options.parse !== undefined && typeof options.parse !== 'function') {
+      throw new TypeError(`parse must be a function of the value, not ${kind(options.parse)}`);
+    }
     const shape = shapeOf<T>(options.schema);
     const text = await this.#collectDocument(shape);
     let value: unknown;
@@ -291,8 +297,8 @@ export class Generator implements AsyncIterable<GenStep> {
   }
 
   /**
-   * Undoes what the step accepted by itself. Not if there is nothing to undo, nor once the program has
-   * computed it (`ctx.flush()`).
+   * Undoes what the step accepted by itself. Does nothing if there is nothing to undo, or if the
+   * program has computed it (`ctx.flush()`).
    */
   #takeBack(): boolean {
     const own = this.#ownChoice;
@@ -413,7 +419,7 @@ export class Generator implements AsyncIterable<GenStep> {
     );
     const kept = drafts.drafted > 0 ? requests.draftsKept(raw) : 0;
     requests.widen(kept);
-    this.#steps += kept + 1; // a step that chose several tokens stands for as many
+    this.#steps += kept + 1; // each chosen token counts as one step
     context.pending.drop(pending.length);
     if (this.#systemSpeculation) this.#engineDrafts = [raw.specTokens, raw.specPositions];
 
@@ -478,7 +484,7 @@ export class Generator implements AsyncIterable<GenStep> {
   #pending(): Uint32Array {
     this.#context.turns.settle();
     const pending = this.#context.buffer();
-    // A generation may begin behind what was flushed: it samples the last position.
+    // A generation may begin after what was flushed: it samples the last position.
     if (pending.length > 0 || (this.#steps === 0 && this.#context.seqLen > 0)) return pending;
     throw new Error(
       'empty input: nothing to generate from. Fill the context (ctx.user, ctx.append, ctx.cue), ' +
@@ -500,7 +506,7 @@ export class Generator implements AsyncIterable<GenStep> {
     };
   }
 
-  /** Accepts what the model chose: `inCache` drafts, which are in the cache, and a token behind them. */
+  /** Accepts what the model chose: `inCache` drafts, which are in the cache, and a token after them. */
   #settle(drafts: Drafts, inCache: number, chosen: Uint32Array): Uint32Array {
     const accepted = this.#register(chosen);
     const kept = draftsKept(inCache, accepted.length, this.#stopped);

@@ -5,7 +5,7 @@ import { createMatcher, jsonGrammar } from 'pie:plus/fallible';
 import type { Brle } from './brle.ts';
 import * as check from './check.ts';
 import type { Constraint, Schema } from './constraint.ts';
-import type { Model, Tokenizer } from './model.ts';
+import { rawOf, Tokenizer, type Model } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
 /** A compiled grammar. */
@@ -60,7 +60,13 @@ export class Matcher implements Disposable {
   /** @internal */
   constructor(raw: RawMatcher);
   constructor(from: Grammar | RawMatcher, tokenizer?: Tokenizer) {
-    this.#raw = from instanceof Grammar ? createMatcher(from.raw, tokenizer!.raw) : from;
+    if (arguments.length === 1 && !(from instanceof Grammar)) {
+      this.#raw = from;
+      return;
+    }
+    const { raw } = check.instance('grammar', from, Grammar, 'Grammar.fromRegex() and others');
+    check.instance('tokenizer', tokenizer, Tokenizer, 'model.tokenizer()');
+    this.#raw = createMatcher(raw, tokenizer!.raw);
   }
 
   /** Advances by these tokens, all or none. Throws on one that the grammar does not allow here. */
@@ -75,7 +81,7 @@ export class Matcher implements Disposable {
 
   /** Takes back the last `count` tokens. Throws if it has accepted fewer. */
   rollback(count: number): void {
-    rollback(this.#raw, count);
+    rollback(this.#raw, check.whole('count', count));
   }
 
   /** The tokens that must come next; empty where there is a choice. */
@@ -110,17 +116,18 @@ export class Matcher implements Disposable {
 /** Keeps a generation inside a grammar. The engine can apply it by itself: no mask enters the program. */
 export class GrammarConstraint implements Constraint {
   /** @internal */ readonly matcher: Matcher;
-  /** What errors call it. */
+  /** The name of this constraint in errors. */
   readonly name: string;
 
   /** Applies a matcher. Errors call the constraint by `name`. */
   constructor(matcher: Matcher, name = 'grammar') {
-    this.matcher = matcher;
+    this.matcher = check.instance('matcher', matcher, Matcher, 'new Matcher(grammar, tokenizer)');
     this.name = name;
   }
 
   /** Restricts the text to a compiled grammar. */
   static fromGrammar(grammar: Grammar, model: Model): GrammarConstraint {
+    rawOf(model);
     return new GrammarConstraint(new Matcher(grammar, model.tokenizer()));
   }
 
@@ -150,7 +157,7 @@ export class GrammarConstraint implements Constraint {
     return this.matcher.nextTokenLogitMask();
   }
 
-  /** Whether nothing can follow any more. */
+  /** Whether the text is complete and nothing can follow. */
   isTerminated(): boolean {
     return this.matcher.isTerminated();
   }
@@ -159,6 +166,7 @@ export class GrammarConstraint implements Constraint {
 /** A matcher does not need its grammar once it has been made. */
 function ofTemporary(grammar: Grammar, model: Model, name: string): GrammarConstraint {
   try {
+    rawOf(model);
     return new GrammarConstraint(new Matcher(grammar, model.tokenizer()), name);
   } finally {
     grammar[Symbol.dispose]();
@@ -171,25 +179,31 @@ export const anyJson = (): Schema => ({
 });
 
 /** JSON that conforms to a JSON Schema (its text, or the object). */
-export const jsonSchema = (schema: string | object): Schema => ({
-  buildConstraint: (model) => GrammarConstraint.fromJsonSchema(schema, model),
-});
+export function jsonSchema(schema: string | object): Schema {
+  const source = schemaText(schema);
+  return { buildConstraint: (model) => GrammarConstraint.fromJsonSchema(source, model) };
+}
 
 /** Text that matches a regular expression. */
-export const regex = (pattern: string): Schema => ({
-  buildConstraint: (model) => GrammarConstraint.fromRegex(pattern, model),
-});
+export function regex(pattern: string): Schema {
+  check.text('pattern', pattern);
+  return { buildConstraint: (model) => GrammarConstraint.fromRegex(pattern, model) };
+}
 
 /** Text of a Lark or GBNF grammar. */
-export const ebnf = (source: string): Schema => ({
-  buildConstraint: (model) => GrammarConstraint.fromEbnf(source, model),
-});
+export function ebnf(source: string): Schema {
+  check.text('source', source);
+  return { buildConstraint: (model) => GrammarConstraint.fromEbnf(source, model) };
+}
 
 /** Text of a grammar that was built before. */
-export const grammar = (built: Grammar): Schema => ({
-  buildConstraint: (model) => GrammarConstraint.fromGrammar(built, model),
-});
+export function grammar(built: Grammar): Schema {
+  check.instance('grammar', built, Grammar, 'Grammar.fromRegex() and others');
+  return { buildConstraint: (model) => GrammarConstraint.fromGrammar(built, model) };
+}
 
 function schemaText(schema: string | object): string {
-  return typeof schema === 'string' ? schema : JSON.stringify(schema);
+  if (typeof schema === 'string') return schema;
+  if (typeof schema === 'object' && schema !== null) return JSON.stringify(schema);
+  throw new TypeError(`schema must be a JSON Schema (its text, or the object), not ${check.kind(schema)}`);
 }

@@ -56,7 +56,7 @@ function inspectFunction(value: Function): string {
 
 function inspectObject(value: object, above: readonly object[]): string {
   if (above.includes(value)) return '[Circular]';
-  if (value instanceof Error) return describe(value).stack || `${value.name}: ${value.message}`;
+  if (value instanceof Error) return describe(value).stack;
   if (value instanceof Date) return isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
   if (value instanceof RegExp) return String(value);
   const name = nameOf(value);

@@ -15,7 +15,10 @@ export function encodeSchemas(schemas: Iterable<string | object>): string[] {
   if (typeof schemas === 'string' || typeof schemas?.[Symbol.iterator] !== 'function') {
     throw new TypeError(`schemas must be a list of JSON schemas, not ${kind(schemas)}`);
   }
-  return Array.from(schemas, encode);
+  return Array.from(schemas, (schema) => {
+    if (typeof schema === 'string' || (typeof schema === 'object' && schema !== null)) return encode(schema);
+    throw new TypeError(`each of schemas must be a JSON schema (its text, or the object), not ${kind(schema)}`);
+  });
 }
 
 /** The JSON texts of calls. A single call is not a list of them. */
@@ -47,7 +50,7 @@ function encodeCall(call: Call): string {
   return `{"arguments": ${given}, "id": ${JSON.stringify(call.id ?? '')}, "name": ${JSON.stringify(call.name)}}`;
 }
 
-/** What `main` returns. Nothing is the empty text, as it is in every language; `null` is JSON. */
+/** What `main` returns. No value is the empty text, as in every language; `null` is JSON. */
 export function encodeReturn(value: unknown): string {
   return value === undefined ? '' : encode(value);
 }

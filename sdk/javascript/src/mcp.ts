@@ -4,7 +4,7 @@ import type { Error as RpcError } from 'pie:mcp/types';
 import { text } from './check.ts';
 import { encode } from './json.ts';
 
-/** A JSON-RPC error of a server. */
+/** A JSON-RPC error of a server. Its text has the message, the code and the data: `no (code -7): {"why":1}`. */
 export class McpError extends Error {
   /** The code of JSON-RPC. */
   readonly code: number;
@@ -17,6 +17,11 @@ export class McpError extends Error {
     this.name = 'McpError';
     this.code = error.code;
     this.data = error.data;
+  }
+
+  /** The message, the code and the data as one text. */
+  override toString(): string {
+    return `${this.message} (code ${this.code})${this.data === undefined ? '' : `: ${this.data}`}`;
   }
 }
 

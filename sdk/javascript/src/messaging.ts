@@ -44,7 +44,7 @@ export async function pushWait(topic: string, message: unknown): Promise<void> {
 /** The next message of a queue. Aborting `signal` cancels the wait, which then takes no message. */
 export async function pull(topic: string, options: { signal?: AbortSignal } = {}): Promise<string> {
   const message = await arrival(raw.pull(check.text('topic', topic)), options.signal);
-  if (message === undefined) throw new Error(`the queue ${topic} is closed: no message will arrive any more`);
+  if (message === undefined) throw new Error(`the queue ${topic} is closed: no further message will arrive`);
   return message;
 }
 
@@ -75,7 +75,7 @@ export class Subscription implements AsyncIterable<string>, Disposable {
     }
   });
 
-  /** How many messages were lost because the buffer was full: the oldest ones. */
+  /** How many messages were dropped, oldest first, because the buffer was full. */
   get dropped(): number {
     return Number(dropped(this.#raw));
   }
@@ -100,7 +100,7 @@ export class Subscription implements AsyncIterable<string>, Disposable {
     this.unsubscribe();
   }
 
-  /** Not before `next` has let go of its pollable, which belongs to the handle. */
+  /** Waits until `next` has released its pollable, which belongs to the handle. */
   #dropWhenOver(): void {
     if (!this.#open && this.#pending === 0) this.#raw[Symbol.dispose]();
   }

@@ -1,5 +1,6 @@
-/** What `ctx.generate` can be told. */
+/** The options of `ctx.generate`. */
 import type { Adapter } from './adapter.ts';
+import { kind } from './check.ts';
 import type { Constraint, Schema } from './constraint.ts';
 import type { Seed } from './pass.ts';
 import type { Speculator } from './speculation.ts';
@@ -28,4 +29,32 @@ export interface GenerateOptions {
   horizon?: number | undefined;
   /** Open the model's turn (`ctx.cue()`) now. Default true. */
   autoFlush?: boolean | undefined;
+}
+
+/** Every option, so that the compiler finds one that is missing here. */
+const KNOWN: Record<keyof GenerateOptions, true> = {
+  maxTokens: true,
+  stop: true,
+  constrain: true,
+  logitMask: true,
+  speculator: true,
+  systemSpeculation: true,
+  adapter: true,
+  zoSeed: true,
+  seed: true,
+  horizon: true,
+  autoFlush: true,
+};
+
+/** Throws at an option that would be ignored, such as `max_tokens`. */
+export function checkOptions(options: GenerateOptions): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new TypeError(`options must be an object such as { maxTokens: 256 }, not ${kind(options)}`);
+  }
+  for (const [name, value] of Object.entries(options)) {
+    if (Object.hasOwn(KNOWN, name) || value === undefined) continue;
+    const camelCase = name.replace(/[_-]+([a-z])/g, (_, letter: string) => letter.toUpperCase());
+    const hint = Object.hasOwn(KNOWN, camelCase) ? `; did you mean ${camelCase}?` : '';
+    throw new TypeError(`generate() has no option ${name}${hint || `: it takes ${Object.keys(KNOWN).join(', ')}`}`);
+  }
 }

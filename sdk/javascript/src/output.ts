@@ -1,8 +1,8 @@
-/** What a pass answered. Handles, given out while it was put together, find their slots here. */
+/** The output of a pass. The handles that the pass returned while it was built find their slots here. */
 import type { Output as RawOutput, SlotOutput } from 'pie:core/inference';
-import { whole } from './check.ts';
+import { instance, whole } from './check.ts';
 
-/** Marks what a sampler or probe asked for; it means nothing but to the outputs it was made for. */
+/** The place of a sampler's or probe's result. It is valid for outputs of its own pass or generator. */
 export class SlotHandle {
   /** @internal How many slots it covers. */ count: number;
   /** @internal Which of the tokens that a step chose. */ readonly index: number;
@@ -59,7 +59,7 @@ interface Answer {
   readonly token: number | undefined;
 }
 
-/** What a pass answered. */
+/** The output of a pass. */
 export class Output {
   // One field: an interpreter spends most of a constructor's time on its fields, and there is one output a token.
   readonly #answer: Answer;
@@ -119,6 +119,7 @@ export class Output {
   /** Where the slots of a handle begin; undefined for a handle of another output. */
   #find(handle: SlotHandle): number | undefined {
     const { layout, autoSampler } = this.#answer;
+    instance('handle', handle, SlotHandle, 'sample() and probe() return handles');
     if (!layout) return handle === autoSampler ? 0 : undefined;
     return layout.get(handle);
   }
@@ -163,7 +164,7 @@ export class Output {
   }
 
   #read<Tag extends keyof SlotValues>(handle: SlotHandle, tag: Tag): SlotValues[Tag] | undefined {
-    const first = this.#find(handle.given);
+    const first = this.#find(handle?.given);
     if (first === undefined || handle.index >= this.#answer.chosen) return undefined;
     const slot = this.raw.slots[first + handle.index];
     return slot?.tag === tag ? (slot.val as SlotValues[Tag]) : undefined;

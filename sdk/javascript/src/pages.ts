@@ -11,7 +11,7 @@ import { problem, repeat } from 'pie:plus/steps';
 const FAILED = 0xffff_ffff;
 
 export class Pages {
-  /** Tokens a page holds. */
+  /** The number of tokens in a page. */
   readonly size: number;
   readonly #context: RawContext;
   #committed = 0;
@@ -52,7 +52,7 @@ export class Pages {
     this.#reserved += wanted;
   }
 
-  /** A pass with `count` input tokens was queued: they have their slots. */
+  /** Called when a pass with `count` input tokens was queued: the tokens have their slots. */
   filled(count: number): void {
     this.#tokens += count;
   }

@@ -9,6 +9,7 @@ import { begin } from 'pie:plus/steps';
 import { adapterSeed } from 'pie:zo/zo';
 import type { Adapter } from './adapter.ts';
 import type { Brle } from './brle.ts';
+import { seed as checkSeed } from './check.ts';
 import type { Context } from './context.ts';
 import type { Matcher } from './grammar.ts';
 import { SlotHandle } from './output.ts';
@@ -86,7 +87,7 @@ export interface PassPlan {
   readonly zoSeed?: Seed | undefined;
   /** Ask the engine to draft what may come next. */
   readonly wantsDrafts?: boolean;
-  /** Tokens to verify behind the others. The sampler gives a slot more for each that is kept. */
+  /** Tokens to verify after the others. The sampler gives a slot more for each that is kept. */
   readonly drafts?: Drafts | undefined;
   /** The engine applies them to every sampler. */
   readonly matchers?: readonly Matcher[] | undefined;
@@ -214,11 +215,11 @@ function answer(future: FutureOutput, slots: number): RawOutput {
   );
 }
 
-/** A seed of the contract's type s64. The bindings would cut a longer one in silence. */
-export function toZoSeed(seed: Seed): bigint {
-  const value = BigInt(seed);
+/** A seed of the contract's type s64. The bindings would cut a longer one without an error. */
+export function toZoSeed(seed: Seed, name = 'zoSeed'): bigint {
+  const value = BigInt(checkSeed(name, seed));
   if (value !== BigInt.asIntN(64, value)) {
-    throw new RangeError(`zoSeed must be a whole number of 64 bits with a sign, not ${value}`);
+    throw new RangeError(`${name} must be a whole number of 64 bits with a sign, not ${value}`);
   }
   return value;
 }

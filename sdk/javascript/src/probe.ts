@@ -1,11 +1,17 @@
-/** What can be read at a row besides a token. Each probe gives one slot of the output. */
+/** Probes: values that can be read at a row besides a token. Each probe gives one slot of the output. */
 import type { Sampler as RawSampler } from 'pie:core/inference';
-import { number, whole } from './check.ts';
+import { kind, temperature as heat, whole } from './check.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
-/** What to read at a row. The functions below make probes. */
+/** A value to read at a row. The functions below make probes. */
 export interface Probe {
   /** @internal */ readonly raw: RawSampler;
+}
+
+/** @internal Throws where the value is something else, such as a function that makes a probe. */
+export function checkProbe(value: Probe): Probe {
+  if (typeof value?.raw?.tag === 'string') return value;
+  throw new TypeError(`probe must be a probe (Entropy(), Logits() and others), not ${kind(value)}`);
 }
 
 /** The raw logits: `out.logits(h)`. */
@@ -15,7 +21,7 @@ export function Logits(): Probe {
 
 /** The `k` likeliest tokens with their probabilities (0 = the whole vocabulary): `out.distribution(h)`. */
 export function Distribution(temperature: number, k: number): Probe {
-  return { raw: { tag: 'dist', val: [number('temperature', temperature), whole('k', k)] } };
+  return { raw: { tag: 'dist', val: [heat(temperature), whole('k', k)] } };
 }
 
 /** The log-probability of one token: `out.logprobs(h)`, of length 1. */

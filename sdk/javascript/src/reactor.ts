@@ -28,16 +28,16 @@ let waits: Wait[] = [];
 /** Earliest first; equal times in the order in which they were set. */
 const timers: Timer[] = [];
 let nextTimerId = 1;
-/** The only one whose passes were waited for in the last `aloneTurns` turns, in which nothing else was. */
+/** The owner of the only passes that the program has waited for in the last `aloneTurns` turns. */
 let alone: object | undefined;
 let aloneTurns = 0;
 /** Passes that have blocked the program since it began. */
 let blockingPasses = 0;
 let alarm: { readonly due_ns: bigint; readonly pollable: Pollable } | undefined;
 
-/** Turns after which the only one that waits is taken to be the only one that runs. */
+/** Turns after which the only owner that waits is assumed to be the only part of the program that runs. */
 const ALONE_TURNS = 3;
-/** One pass in this many takes a turn all the same. Only turns let JavaScript's own timers and finalizers run. */
+/** Every n-th pass takes a turn even so, because only turns let JavaScript's own timers and finalizers run. */
 const BLOCKING_PASSES = 256;
 
 /** Resolves once `pollable` is ready, and drops it then (or when `signal` aborts the wait). */

@@ -3,7 +3,7 @@ import * as raw from 'pie:instruct/reasoning';
 import { rawOf, type Model } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
-/** What a batch of tokens changed. */
+/** The meaning of a batch of tokens. */
 export type Event =
   /** No reasoning in these tokens. */
   | { readonly type: 'idle' }

@@ -1,6 +1,6 @@
 /** How a token is chosen at an output row. Temperature 0 is greedy for every sampler. */
 import type { Sampler as RawSampler } from 'pie:core/inference';
-import { kind, number, whole } from './check.ts';
+import { instance, share, temperature as heat, whole } from './check.ts';
 
 /** Chooses a token at a row. */
 export class Sampler {
@@ -19,28 +19,28 @@ export class Sampler {
 
   /** The smallest set of likeliest tokens whose probabilities reach `p`. */
   static topP(temperature: number, p: number): Sampler {
-    return new Sampler({ tag: 'top-p', val: [number('temperature', temperature), number('p', p)] });
+    return new Sampler({ tag: 'top-p', val: [heat(temperature), share('p', p)] });
   }
 
   /** One of the `k` likeliest tokens. */
   static topK(temperature: number, k: number): Sampler {
-    return new Sampler({ tag: 'top-k', val: [number('temperature', temperature), whole('k', k)] });
+    return new Sampler({ tag: 'top-k', val: [heat(temperature), whole('k', k)] });
   }
 
   /** Tokens at least `p` times as likely as the likeliest. */
   static minP(temperature: number, p: number): Sampler {
-    return new Sampler({ tag: 'min-p', val: [number('temperature', temperature), number('p', p)] });
+    return new Sampler({ tag: 'min-p', val: [heat(temperature), share('p', p)] });
   }
 
   /** Top-k first, then nucleus. */
   static topKTopP(temperature: number, k: number, p: number): Sampler {
-    const val: [number, number, number] = [number('temperature', temperature), whole('k', k), number('p', p)];
+    const val: [number, number, number] = [heat(temperature), whole('k', k), share('p', p)];
     return new Sampler({ tag: 'top-k-top-p', val });
   }
 
   /** `draws` independent draws at each row. */
   static multinomial(temperature: number, draws: number): Sampler {
-    const val: [number, number] = [number('temperature', temperature), whole('draws', draws)];
+    const val: [number, number] = [heat(temperature), whole('draws', draws)];
     return new Sampler({ tag: 'multinomial', val }, Math.max(1, draws));
   }
 
@@ -60,6 +60,5 @@ export class Sampler {
 
 /** @internal Throws where the value is something else, such as the name of a sampler. */
 export function checkSampler(value: unknown): void {
-  if (value instanceof Sampler) return;
-  throw new TypeError(`sampler must be a Sampler (Sampler.topP() and others), not ${kind(value)}`);
+  instance('sampler', value, Sampler, 'Sampler.topP() and others');
 }

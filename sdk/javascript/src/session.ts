@@ -36,5 +36,5 @@ export async function receiveFile(options: WaitOptions = {}): Promise<Uint8Array
 
 function present<T>(value: T | undefined): T {
   if (value !== undefined) return value;
-  throw new Error('no client is attached: it has left or detached. Should it come back, receive again');
+  throw new Error('no client is attached: it has left or detached. Receive again to wait for the next one');
 }

@@ -4,6 +4,7 @@
  * A JSON Schema is its text or the object (TypeBox's schemas are such objects). A schema object of a library
  * parses the value itself. Where it cannot write its JSON Schema either, it is read as zod builds it.
  */
+import { kind } from './check.ts';
 import type { Schema } from './constraint.ts';
 import { anyJson, jsonSchema } from './grammar.ts';
 
@@ -25,6 +26,11 @@ type Json = { [key: string]: unknown };
 export function shapeOf<T>(given: string | object | undefined): Shape<T> {
   const asItIs = (value: unknown) => value as T;
   if (given === undefined) return { schema: anyJson(), source: '{}', parse: asItIs };
+  if (typeof given !== 'string' && (typeof given !== 'object' || given === null)) {
+    throw new TypeError(
+      `schema must be a JSON Schema (its text, or the object) or a schema object like zod's, not ${kind(given)}`,
+    );
+  }
   if (typeof given === 'object' && 'buildConstraint' in given) {
     return { schema: given as Schema, source: undefined, parse: asItIs };
   }

@@ -1,11 +1,12 @@
 /** Guessing ahead: the engine verifies drafts in one pass with the tokens that they follow. */
+import { kind } from './check.ts';
 import { positionsFrom, toU32 } from './tokens.ts';
 
 /** A drafter of your own, passed as `speculator`. */
 export interface Speculator {
   /** Tokens that may come next, and their positions (none: they follow the sequence). */
   draft(): [Uint32Array, Uint32Array];
-  /** What was accepted: the drafts that the model chose too, then one token of its own. */
+  /** Takes the accepted tokens: the drafts that the model chose too, then one token of its own. */
   accept(tokens: Uint32Array): void;
   /**
    * The last `n` drafted tokens were not accepted: the model chose another token, a constraint refuses
@@ -14,6 +15,16 @@ export interface Speculator {
   rollback(n: number): void;
   /** Goes back to the initial state. It is called when the generation has ended. */
   reset(): void;
+}
+
+/** Throws where a method is missing. */
+export function checkSpeculator(value: Speculator): Speculator {
+  for (const method of ['draft', 'accept', 'rollback', 'reset'] as const) {
+    if (typeof value[method] !== 'function') {
+      throw new TypeError(`speculator must be a Speculator, which has ${method}(), not ${kind(value)}`);
+    }
+  }
+  return value;
 }
 
 /** Tokens to verify, and their positions. */
@@ -36,8 +47,8 @@ export function draftsFrom(
   position: number,
   room: number,
 ): Drafts {
-  const tokens = toU32(given[0]);
-  let positions = toU32(given[1]);
+  const tokens = toU32(given[0], 'the tokens of draft()');
+  let positions = toU32(given[1], 'the positions of draft()');
   if (positions.length === 0) positions = positionsFrom(position, tokens.length);
   if (positions.length !== tokens.length) {
     throw new Error(

@@ -1,7 +1,7 @@
 /** One step of a generation, handed to the user before it runs. */
 import { whole } from './check.ts';
 import { SlotHandle, type Output, type ProbeHandle } from './output.ts';
-import type { Probe } from './probe.ts';
+import { checkProbe, type Probe } from './probe.ts';
 
 export interface StepProbe {
   readonly row: number;
@@ -39,7 +39,7 @@ export class GenStep {
   probe(idx: number, probe: Probe): ProbeHandle {
     const handle = new SlotHandle(1);
     this.#order.probes ??= [];
-    this.#order.probes.push({ row: whole('idx', idx), probe, handle });
+    this.#order.probes.push({ row: whole('idx', idx), probe: checkProbe(probe), handle });
     return handle;
   }
 

@@ -57,7 +57,7 @@ export class Thoughts {
     return undefined;
   }
 
-  /** The Lark grammar of a document of this JSON Schema, behind thoughts if there are any. */
+  /** The Lark grammar of a document of this JSON Schema, after thoughts if there are any. */
   grammar(schema: string): string {
     const written = ({ text, id }: Mark) => (id === undefined ? JSON.stringify(text) : `<[${id}]>`);
     const rest =
@@ -69,7 +69,7 @@ export class Thoughts {
     return `start: ${thoughts} document\n${rest}\n${space}\ndocument: %json ${schema}\n`;
   }
 
-  /** The text behind the thoughts. */
+  /** The text after the thoughts. */
   document(model: Model, tokens: Uint32Array): string {
     const tokenizer = model.tokenizer();
     if (this.#close.id !== undefined) {

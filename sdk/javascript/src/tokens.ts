@@ -9,7 +9,7 @@ import { kind, whole } from './check.ts';
 /** Anything that gives token ids: the arrays that the SDK returns, plain arrays, sets, generators. */
 export type Tokens = Iterable<number>;
 
-/** Throws where a value is no whole number of 32 bits, which a Uint32Array would convert in silence. */
+/** Throws if a value is not a whole number of 32 bits. A Uint32Array would convert it without an error. */
 export function toU32(values: Tokens, name = 'tokens'): Uint32Array {
   if (values instanceof Uint32Array) return values;
   if (typeof values === 'string' || typeof values?.[Symbol.iterator] !== 'function') {

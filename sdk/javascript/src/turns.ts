@@ -17,7 +17,7 @@ export class Turns {
   #start = 0;
   #end = 0;
 
-  /** For a context whose turns nobody knows: a conversation is taken to be under way. */
+  /** For a context whose turns are unknown: a conversation is assumed to be under way. */
   static inTheMiddle(): Turns {
     const turns = new Turns();
     turns.#settled = ['user', 'assistant'];
@@ -33,7 +33,7 @@ export class Turns {
     return clone;
   }
 
-  /** Adds a turn's tokens to the buffer, and writes those of the pending turns anew. */
+  /** Adds a turn's tokens to the buffer, and renders the pending turns again. */
   add(model: Model, buffer: TokenList, turn: Turn): void {
     if (this.#pending.length > 0 && buffer.length !== this.#end) this.settle();
     if (this.#pending.length === 0) this.#start = buffer.length;

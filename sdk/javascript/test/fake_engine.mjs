@@ -115,13 +115,13 @@ function isTrueAt(mask, token) {
   return mask.length === 0 || mask.some((run, i) => (end += run) > token && i % 2 === 1 && token >= end - run);
 }
 
-/** Whether a matcher allows nothing behind the token. */
+/** Whether a matcher allows nothing after the token. */
 function advance(matchers, token) {
   for (const matcher of matchers) matcher.acceptTokens([token]);
   return matchers.some((matcher) => matcher.isTerminated());
 }
 
-/** Texts, one of which is to be written. */
+/** A grammar: the texts that it accepts. */
 export class Grammar {
   constructor(texts) {
     this.texts = texts;

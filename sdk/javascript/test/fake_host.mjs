@@ -40,3 +40,9 @@ export function poll(pollables) {
 }
 
 export * from './fake_engine.mjs';
+
+// No MCP server is there.
+export const availableServers = () => [];
+export const connect = () => {
+  throw Object.assign(new Error(), { payload: { code: -32002, message: 'there is no such server' } });
+};

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { allowOnly, allowsNone, intersect } from '../src/brle.ts';
 import { describe } from '../src/failure.ts';
 import { encode, encodeReturn, encodeSchemas } from '../src/json.ts';
+import { McpError } from '../src/mcp.ts';
 import { Distribution, Entropy, Logprob, Logprobs } from '../src/probe.ts';
 import { draftsFrom, draftsKept } from '../src/speculation.ts';
 import { TokenList } from '../src/tokens.ts';
@@ -80,16 +81,49 @@ test('probes check what they are given, and may be made with new', () => {
   assert.throws(() => Logprobs('ab'), /^TypeError: tokens must be a list/);
 });
 
-test('a stack names the user\'s files, and only those', () => {
+test('a trace names the user\'s files, and only those', () => {
   globalThis.__pieSourceLines = { files: ['index.ts'], lines: [-1, 0, 0, 12] };
   const error = new TypeError('wrong');
   error.stack = 'deep@inferlet.js:2:7\nsdk@inferlet.js:1:1\nrun@/x/initializer.js:2:3\n';
   assert.deepEqual(describe(error), {
     message: 'wrong',
+    text: 'wrong\n    at deep (index.ts:12)',
     stack: 'TypeError: wrong\n    at deep (index.ts:12)',
   });
-  assert.deepEqual(describe('text'), { message: 'text', stack: undefined });
+  assert.deepEqual(describe('text'), { message: 'text', text: 'text', stack: 'text' });
   assert.equal(describe({ code: 3 }).message, '{"code":3}');
+});
+
+test('a trace goes on with what caused the error, and is cut where it is long', () => {
+  globalThis.__pieSourceLines = { files: ['index.ts'], lines: [0, 11, 0, 12] };
+  const cause = new RangeError('too deep');
+  cause.stack = 'deep@inferlet.js:1:7\n'.repeat(100);
+  const error = new Error('wrong', { cause });
+  error.stack = 'main@inferlet.js:2:7\n';
+  const lines = describe(error).text.split('\n');
+  assert.deepEqual(lines.slice(0, 4), [
+    'wrong',
+    '    at main (index.ts:12)',
+    'caused by RangeError: too deep',
+    '    at deep (index.ts:11)',
+  ]);
+  assert.equal(lines.length, 3 + 16 + 1 + 4);
+  assert.equal(lines[3 + 16], '    ... 80 more');
+  error.cause = error;
+  assert.ok(describe(error).text.length < 1000);
+  const several = new AggregateError([cause, 'text'], 'all failed');
+  several.stack = '';
+  const parts = describe(several).text.split('\n').filter((line) => !line.startsWith(' '));
+  assert.deepEqual(parts, ['all failed', 'one of them: RangeError: too deep', 'one of them: text']);
+});
+
+test('the text of an MCP error has its code and data', () => {
+  const error = new McpError({ code: -7, message: 'no', data: '{"why":1}' });
+  assert.equal(error.message, 'no');
+  assert.equal(String(error), 'no (code -7): {"why":1}');
+  assert.equal(String(new McpError({ code: -7, message: 'no', data: undefined })), 'no (code -7)');
+  error.stack = '';
+  assert.equal(describe(error).text.trimEnd(), 'no (code -7): {"why":1}');
 });
 
 test('a token list takes long prompts', () => {

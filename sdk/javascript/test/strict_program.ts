@@ -13,6 +13,8 @@ import {
   type Speculator,
 } from 'inferlet';
 import { readFile } from 'inferlet/fs';
+import path, { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 class Repeats implements Speculator {
   draft(): [Uint32Array, Uint32Array] {
@@ -51,7 +53,8 @@ export async function main(input: { prompt: string }): Promise<{ text: string; c
     session.send({ entropy, logprobs, tokens: out.tokens });
   }
   try {
-    await messaging.pushWait('topic', await readFile('/scratch/a.txt', 'utf8'));
+    await sleep(1);
+    await messaging.pushWait('topic', await readFile(join('/scratch', path.basename('b/a.txt')), 'utf8'));
   } catch (error) {
     if (error instanceof McpError) console.log(error.code);
   }

@@ -283,7 +283,7 @@ class ForwardPass(Resource):
         return future
 
     def verify(self, chosen: Any, sampler: Any, index: int) -> list[Any]:
-        """The tokens behind the chosen one, as long as the drafts are right."""
+        """The tokens after the chosen one, as long as the drafts are right."""
         if type(chosen).__name__ != "SlotOutput_Token":
             return []
         more: list[Any] = []

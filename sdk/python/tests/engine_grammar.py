@@ -1,4 +1,4 @@
-"""Grammars of the make-believe engine: texts, one of which is to be written."""
+"""Grammars of the make-believe engine: a grammar is a list of texts that it accepts."""
 
 from __future__ import annotations
 

@@ -49,7 +49,9 @@ async def main(input: dict[str, Any]) -> dict[str, Any]:
         text: str = await ctx.generate(
             Sampler.top_p(0.6, 0.95), max_tokens=8, speculator=Repeats(), seed=7
         ).collect_text()
-        g = ctx.fork().generate(Sampler.argmax(), constrain=JsonSchema("{}"), max_tokens=8)
+        g = ctx.fork().generate(
+            Sampler.argmax(), constrain=JsonSchema({"type": "object"}), max_tokens=8
+        )
         handle = g.probe_each_step(0, Entropy())
         async for step in g:
             probe = step.probe(0, Logprobs([1, 2]))

@@ -235,3 +235,13 @@ def test_a_model_class_describes_itself():
 def test_a_type_without_a_schema_is_refused(kind):
     with pytest.raises(TypeError):
         shape_of(kind)
+
+
+def test_a_json_schema_may_be_a_dict(model):
+    assert JsonSchema({"const": 3}).schema == {"const": 3}
+    with Context(model) as ctx:
+        g = ctx.append([97]).generate(Sampler.argmax(), constrain=JsonSchema({"const": 3}))
+        assert g.max_tokens(8).collect_text() == "3"
+    constraint = GrammarConstraint.from_json_schema({"const": 4}, model)
+    assert isinstance(constraint, GrammarConstraint)
+    assert engine.state.schemas == [{"const": 3}, {"const": 4}]

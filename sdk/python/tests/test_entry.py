@@ -1,16 +1,22 @@
 import asyncio
 import dataclasses
+import os
 
 import pytest
 from componentize_py_types import Err
 
-from inferlet import _entry
+from inferlet import McpError, _entry
 
 
-def fails_with(main, text="{}"):
+def error_of(main, text="{}"):
     with pytest.raises(Err) as caught:
         _entry.run(main, True, text)
     return caught.value.value
+
+
+def fails_with(main, text="{}"):
+    """The message: what stands before the trace."""
+    return error_of(main, text).partition("\n")[0]
 
 
 def test_results():
@@ -50,7 +56,99 @@ def test_failures_carry_the_message(capsys):
     assert fails_with(group) == "bad input"
     assert fails_with(lambda given: given["name"]) == "KeyError: 'name'"
     assert fails_with(lambda given: object()).startswith("main's result cannot be written as JSON")
-    assert "ValueError: bad input" in capsys.readouterr().err
+    assert capsys.readouterr().err == "", "the error itself has the trace"
+
+
+def line_of(code):
+    """`file:line` of the line of this file that ends with `code`."""
+    with open(__file__) as source:
+        lines = source.read().splitlines()
+    return f"{__file__}:{next(i for i, text in enumerate(lines, 1) if text.endswith(code))}"
+
+
+def test_an_error_has_a_trace_of_the_programs_lines():
+    def inner():
+        try:
+            {}["key"]  # the cause
+        except KeyError as error:
+            raise ValueError("no key") from error
+
+    async def main(_):
+        inner()  # the call
+
+    code = 'raise ValueError("no key") from error'
+    assert error_of(main).splitlines() == [
+        "no key",
+        f"    at inner ({line_of(code)}): {code}",
+        f"    at main ({line_of('# the call')}): inner()  # the call",
+        "caused by KeyError: 'key'",
+        f'    at inner ({line_of("# the cause")}): {{}}["key"]  # the cause',
+    ]
+
+
+def test_paths_in_a_trace_begin_at_the_programs_folder(monkeypatch):
+    def main(_):
+        raise ValueError("bad input")
+
+    monkeypatch.setattr(_entry, "sources_at", os.path.dirname(__file__) + "/")
+    assert error_of(main).startswith(f"bad input\n    at main ({os.path.basename(__file__)}:")
+
+
+def test_the_parts_of_a_group_have_traces():
+    async def bad():
+        raise ValueError("bad input")  # in a task
+
+    async def main(_):
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(bad())
+
+    error = error_of(main)
+    assert error.startswith("bad input\n")
+    assert f"one of them: ValueError: bad input\n    at bad ({line_of('# in a task')})" in error
+
+
+def test_a_long_trace_is_cut():
+    def main(_):
+        main(_)
+
+    lines = error_of(main).splitlines()
+    assert "recursion" in lines[0]
+    assert len(lines) < 30 and any(line.startswith("    ... ") for line in lines)
+
+
+def test_the_text_of_an_mcp_error_has_its_code_and_data():
+    def refused(_):
+        raise McpError(-7, "no", '{"why":1}')
+
+    assert fails_with(refused) == 'no (code -7): {"why":1}'
+    error = McpError(-7, "no")
+    assert (str(error), error.message, error.data) == ("no (code -7)", "no", None)
+
+
+def test_an_exit_has_no_trace():
+    def leave(_):
+        raise SystemExit("no model")
+
+    assert error_of(leave) == "no model"
+
+
+def test_the_failure_of_a_request_goes_to_stderr(monkeypatch, capsys):
+    class Responder:
+        def __init__(self, out):
+            self.out = out
+
+        def give_up(self):
+            self.out.append("given up")
+
+    def handle(_request, _responder):
+        raise ValueError("as asked")
+
+    monkeypatch.setattr(_entry.http, "Responder", Responder)
+    monkeypatch.setattr(_entry.http, "Request", lambda request: request)
+    out = []
+    _entry.answer(handle, None, out)
+    assert out == ["given up"]
+    assert capsys.readouterr().err.startswith("as asked\n    at handle (")
 
 
 def test_exits():

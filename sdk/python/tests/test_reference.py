@@ -133,3 +133,19 @@ def test_speculators_exclude_each_other(model):
 
     with inferlet.Context(model) as ctx, pytest.raises(ValueError, match="exclude"):
         ctx.generate(inferlet.Sampler.argmax(), speculator=Drafter(), system_speculation=True)
+
+
+@pytest.mark.parametrize(
+    "events", [inferlet.Event, inferlet.chat.Event, inferlet.reasoning.Event, inferlet.tools.Event]
+)
+def test_every_event_is_an_event(events):
+    kinds = [kind for kind in vars(events).values() if isinstance(kind, type)]
+    assert kinds
+    for kind in kinds:
+        assert issubclass(kind, events)
+        event = kind(*["7"] * len(kind.__match_args__))
+        assert isinstance(event, events)
+        assert isinstance(event, kind)
+    assert not isinstance("text", events)
+    assert not isinstance(inferlet.AnyJson(), events)
+    assert not isinstance(inferlet.chat.Event.Idle(), inferlet.Event)

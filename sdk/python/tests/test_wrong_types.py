@@ -6,12 +6,17 @@ from inferlet import (
     Adapter,
     Context,
     Distribution,
+    Ebnf,
     Entropy,
     Grammar,
+    GrammarConstraint,
+    JsonSchema,
     Logprob,
     Logprobs,
     Matcher,
+    Regex,
     Sampler,
+    brle,
     chat,
     mcp,
     messaging,
@@ -77,6 +82,53 @@ def ctx(model):
         ("topic", lambda ctx: messaging.push(3, "m")),
         ("data", lambda ctx: session.send_file("text")),
         ("adapter", lambda ctx: zo.initialize("mine", 2, 2.0, 4, 0.5, 0.5)),
+        ("sampler", lambda ctx: ctx.generate("greedy")),
+        ("constrain", lambda ctx: ctx.generate(GREEDY, constrain="[0-9]+")),
+        ("constrain", lambda ctx: ctx.generate(GREEDY, constrain=[Regex("a"), {"type": "string"}])),
+        ("c", lambda ctx: ctx.generate(GREEDY).constrain(7)),
+        ("stop", lambda ctx: ctx.generate(GREEDY, stop="ab")),
+        ("stop", lambda ctx: ctx.generate(GREEDY, stop=7)),
+        ("logit_mask", lambda ctx: ctx.generate(GREEDY, logit_mask="ab")),
+        ("speculator", lambda ctx: ctx.generate(GREEDY, speculator=object())),
+        ("probe", lambda ctx: ctx.generate(GREEDY).probe_each_step(0, "entropy")),
+        ("probe", lambda ctx: ctx.generate(GREEDY).probe_each_step(0, Entropy)),
+        ("parse", lambda ctx: ctx.generate(GREEDY).collect_json(parse="int")),
+        ("probe", lambda ctx: ctx.forward().probe(0, None)),
+        ("sampler", lambda ctx: ctx.forward().sample([0], "greedy")),
+        ("masks", lambda ctx: ctx.forward().attention_mask(7)),
+        ("each of masks", lambda ctx: ctx.forward().attention_mask([1, 2])),
+        ("s", lambda ctx: Grammar.from_json_schema(["string"])),
+        ("s", lambda ctx: GrammarConstraint.from_json_schema(7, ctx.model)),
+        ("model", lambda ctx: GrammarConstraint.from_json_schema("{}", "default")),
+        ("model", lambda ctx: GrammarConstraint.json("default")),
+        ("model", lambda ctx: GrammarConstraint.from_regex("a", None)),
+        ("g", lambda ctx: GrammarConstraint.from_grammar("a", ctx.model)),
+        ("matcher", lambda ctx: GrammarConstraint(Grammar.from_regex("a"))),
+        ("schema", lambda ctx: JsonSchema(7)),
+        ("schema", lambda ctx: JsonSchema({"enum": {1}})),
+        ("pattern", lambda ctx: Regex(7)),
+        ("source", lambda ctx: Ebnf(None)),
+        ("temperature", lambda ctx: Sampler.top_p(-0.1, 0.9)),
+        ("temperature", lambda ctx: Sampler.multinomial(float("nan"))),
+        ("p", lambda ctx: Sampler.top_p(0.6, 1.5)),
+        ("p", lambda ctx: Sampler.min_p(0.6, "0.1")),
+        ("k", lambda ctx: Sampler.top_k(0.6, -1)),
+        ("seed", lambda ctx: Sampler.top_p(seed="7")),
+        ("name", lambda ctx: Context(ctx.model, 7)),
+        ("name", lambda ctx: ctx.fork(7)),
+        ("ctx", lambda ctx: scheduling.rent(ctx.model)),
+        ("ctx", lambda ctx: scheduling.latency(None)),
+        ("fwd", lambda ctx: zo.adapter_seed(ctx, 7)),
+        ("message", lambda ctx: session.send({1, 2})),
+        ("message", lambda ctx: messaging.push("t", b"bytes")),
+        ("message", lambda ctx: messaging.broadcast("t", object())),
+        ("input", lambda ctx: runtime.launch("p", {1, 2})),
+        ("value", lambda ctx: ctx.answer_tool("f", {1, 2})),
+        ("schemas", lambda ctx: ctx.equip_tools(7)),
+        ("each of schemas", lambda ctx: ctx.equip_tools([7])),
+        ("calls", lambda ctx: ctx.assistant_calls("", 7)),
+        ("ids", lambda ctx: brle.allow("ab")),
+        ("mask", lambda ctx: brle.ids(7)),
     ],
 )
 def test_the_error_names_the_argument(ctx, argument, attempt):
@@ -127,3 +179,15 @@ def test_drafts_are_whole_numbers(ctx):
     g = ctx.generate(GREEDY, max_tokens=4, speculator=Drafts(), auto_flush=False)
     with pytest.raises(TypeError, match=r"the tokens of draft\(\) must be "):
         g.collect_tokens()
+
+
+def test_what_is_no_handle_reads_nothing(ctx):
+    forward = ctx.forward().input([97])
+    handle = forward.sample([0], GREEDY)
+    out = forward.execute()
+    assert out.token(handle) is not None
+    assert out.token(out.auto_sampler) is None
+    assert out.tokens_at(out.auto_sampler) == []
+    for read in (out.token, out.tokens_at, out.entropy, out.logits, out.distribution):
+        with pytest.raises(TypeError, match=r"^h must be "):
+            read(0)

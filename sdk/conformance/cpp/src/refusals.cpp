@@ -44,8 +44,44 @@ Task<Result<Json>> WrongTypes(const Json&) {
                                      "topic",   "bytes",  "name"};
 }
 
+// Whether it is an error whose text begins with the argument's name.
+template <class T>
+bool Names(std::string_view argument, const Result<T>& result) {
+  return !result && result.error().starts_with(std::string(argument) + " must be ");
+}
+
+Task<Result<Json>> WrongRanges(const Json&) {
+  Model model = PIE_TRY(FirstModel());
+  Context context = PIE_TRY(Context::New(model));
+  context.Append({97});
+  Generator cold = context.Generate(Sampler::TopP(-1, 0.9F));
+  Generator top_p = context.Generate(Sampler::TopP(1, 2));
+  Generator min_p = context.Generate(Sampler::MinP(1, -0.5F));
+  Forward forward = context.Forward();
+  forward.Input(std::vector<uint32_t>{97});
+  forward.Probe(0, Distribution{.temperature = -1, .k = 5});
+
+  std::vector<std::string> failed;
+  if (Names("temperature", cold.Next())) failed.push_back("temperature");
+  if (Names("p", top_p.Next())) failed.push_back("top_p");
+  if (Names("p", min_p.Next())) failed.push_back("min_p");
+  if (Names("temperature", co_await forward.Execute())) failed.push_back("distribution");
+  co_return failed;
+}
+
+Task<Result<Json>> McpErrorText(const Json&) {
+  const auto session = mcp::Connect("none");
+  if (session) co_return Json::Object();
+  const std::string text = session.error();
+  const std::string code = " (code " + std::to_string(session.error().code) + ")";
+  co_return Json::Object({{"text", text}, {"has_code", text.ends_with(code)}});
+}
+
 }  // namespace
 
 Cases RefusalCases() {
-  return {{"refusals", Refusals}, {"wrong_types", WrongTypes}};
+  return {{"refusals", Refusals},
+          {"wrong_types", WrongTypes},
+          {"wrong_ranges", WrongRanges},
+          {"mcp_error", McpErrorText}};
 }

@@ -135,6 +135,8 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "rollback" => contexts::rollback(input).await,
         "save_buffered" => contexts::save_buffered(input).await,
         "wrong_types" => refusals::wrong_types(),
+        "wrong_ranges" => refusals::wrong_ranges().await,
+        "mcp_error" => refusals::mcp_error(),
         "released" => contexts::released(input).await,
         "forgotten" => contexts::forgotten(input).await,
         "keep" => contexts::keep(input).await,

@@ -1,7 +1,8 @@
 //! The engine refuses with an error, and the program goes on.
 
 use inferlet::prelude::*;
-use inferlet::{session, Regex};
+use inferlet::sample::Distribution;
+use inferlet::{mcp, session, Regex};
 use serde_json::{json, Value};
 
 use crate::{model, Input};
@@ -59,4 +60,41 @@ pub fn wrong_types() -> Result<Value> {
         "bytes",
         "name"
     ]))
+}
+
+/// Whether it is an error whose text begins with the argument's name.
+fn names<T>(argument: &str, result: Result<T>) -> bool {
+    result.is_err_and(|text| text.starts_with(&format!("{argument} must be ")))
+}
+
+pub async fn wrong_ranges() -> Result<Value> {
+    let model = model()?;
+    let mut ctx = Context::new(&model)?;
+    ctx.append(&[97]);
+    let mut failed = Vec::new();
+    for (name, argument, sampler) in [
+        ("temperature", "temperature", Sampler::top_p(-1.0, 0.9)),
+        ("top_p", "p", Sampler::top_p(1.0, 2.0)),
+        ("min_p", "p", Sampler::min_p(1.0, -0.5)),
+    ] {
+        if names(argument, ctx.generate(sampler).next()) {
+            failed.push(name);
+        }
+    }
+    let mut forward = ctx.forward();
+    forward.input(&[97]);
+    forward.probe(0, Distribution { temperature: -1.0, k: 5 });
+    if names("temperature", forward.execute().await) {
+        failed.push("distribution");
+    }
+    Ok(json!(failed))
+}
+
+pub fn mcp_error() -> Result<Value> {
+    let Err(error) = mcp::connect("none") else {
+        return Ok(json!({}));
+    };
+    let text = error.to_string();
+    let has_code = text.ends_with(&format!(" (code {})", error.code));
+    Ok(json!({ "text": text, "has_code": has_code }))
 }

@@ -1,5 +1,5 @@
 /** The engine refuses with an error, which is thrown, and the program goes on. */
-import { Context, Grammar, messaging, Model, regex, Sampler, session } from 'inferlet';
+import { Context, Distribution, Grammar, mcp, messaging, Model, regex, Sampler, session } from 'inferlet';
 import { failureOf, loadModel, type Cases } from './case.ts';
 
 /** Whether it throws, with a text. */
@@ -59,5 +59,36 @@ export const refusalCases: Cases = {
       }
     }
     return failed;
+  },
+
+  wrong_ranges: async () => {
+    using ctx = new Context(loadModel());
+    const forward = ctx.forward().input([97]);
+    const attempts: Record<string, [string, () => unknown]> = {
+      temperature: ['temperature', () => Sampler.topP(-1, 0.9)],
+      top_p: ['p', () => Sampler.topP(1, 2)],
+      min_p: ['p', () => Sampler.minP(1, -0.5)],
+      distribution: ['temperature', () => forward.probe(0, Distribution(-1, 5))],
+    };
+    const failed: string[] = [];
+    for (const [name, [argument, attempt]] of Object.entries(attempts)) {
+      try {
+        attempt();
+      } catch (error) {
+        if (error instanceof RangeError && error.message.startsWith(`${argument} must be `)) failed.push(name);
+      }
+    }
+    return failed;
+  },
+
+  mcp_error: async () => {
+    try {
+      mcp.connect('none');
+    } catch (error) {
+      if (!(error instanceof mcp.McpError)) throw error;
+      const text = String(error);
+      return { text, has_code: text.endsWith(` (code ${error.code})`) };
+    }
+    return {};
   },
 };

@@ -3,7 +3,7 @@
 //   Flags flags(PIE_TRY(input.Get<std::vector<std::string>>("args")));
 //   const auto n = PIE_TRY(flags.Get("--n", 4));           // `--n 8` or `--n=8`; 4 without it
 //   const bool verbose = flags.Has("--verbose");
-//   PIE_TRY(flags.CheckAllUsed());                          // an error names what nobody asked for
+//   PIE_TRY(flags.CheckAllUsed());                         // fails if an argument is left
 #pragma once
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 //   Json weather = PIE_TRY(co_await response.Json());
 //
 // The engine's config names the hosts that inferlets may reach (`[runtime.http] allow`). Redirects
-// are not followed: the answer is the redirect itself, and its header `location` says where to.
+// are not followed: the answer is the redirect itself, and its header `location` has the target.
 //
 // An inferlet that ends with PIE_HTTP in place of PIE_MAIN answers HTTP requests, each in an
 // instance of its own:
@@ -75,7 +75,7 @@ class Response {
   std::shared_ptr<detail::Incoming> body_;
 };
 
-// A request that is to be sent. Send reports errors in its parts.
+// A request before it is sent. Send reports errors in its parts.
 class Call {
  public:
   // Makes a request of any method. Nothing is sent before Send.

@@ -3,7 +3,8 @@
 //   Task<Result<Json>> Main(Json input) { … }
 //   PIE_MAIN(Main)
 //
-// `Main` may be a coroutine or a plain function that returns Result<Output>. Input and Output are
+// `Main` may be a coroutine or a plain function that returns Result<Output>. A `Main()` without a
+// parameter ignores the input. Input and Output are
 //   Json          parsed and written; a returned Json string goes out as plain text
 //   std::string   the text itself, untouched
 //   void          (output) nothing, which is the empty text
@@ -82,6 +83,17 @@ template <class Input, class Output>
 Result<std::string> Call(Result<Output> (*main)(Input), std::string_view text) {
   Input input = PIE_TRY_SYNC(Decode<std::remove_cvref_t<Input>>(text));
   return Returned(main(std::move(input)));
+}
+
+template <class Output>
+Result<std::string> Call(Task<Result<Output>> (*main)(), std::string_view) {
+  Result<Output> output = PIE_TRY_SYNC(BlockOn(main()));
+  return Returned(std::move(output));
+}
+
+template <class Output>
+Result<std::string> Call(Result<Output> (*main)(), std::string_view) {
+  return Returned(main());
 }
 
 // The canonical ABI's side of `run: func(input: string) -> result<string, string>`.

@@ -21,8 +21,10 @@ struct McpError {
   // The server's message, or the reason why there is no answer.
   std::string message;
   std::optional<std::string> data;  // the error's data as JSON, if there is any
-  // The message and the code as one text.
-  operator std::string() const { return message + " (code " + std::to_string(code) + ")"; }
+  // The message, the code and the data as one text: `no (code -7): {"why":1}`.
+  operator std::string() const {
+    return message + " (code " + std::to_string(code) + ")" + (data ? ": " + *data : "");
+  }
 };
 
 // A value, or the error of the server.

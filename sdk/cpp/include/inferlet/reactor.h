@@ -101,7 +101,7 @@ Result<detail::ValueOrUnit<T>> BlockOn(Task<T> task) {
   task.Start(nullptr);
   while (!task.Ended()) {
     if (!detail::Turn())
-      return Error("deadlock: this inferlet waits, but for nothing that can happen");
+      return Error("deadlock: every task of this inferlet waits for another one");
   }
   return task.TakeValue();
 }

@@ -144,7 +144,7 @@ declare module 'pie:core/inference' {
     inputTokens(tokens: Uint32Array, positions: Uint32Array): void;
     /**
     * Sets draft tokens to verify after the input. The sampler of the last input row then gives one slot for each draft
-    * that it would have chosen itself, and one for the token behind them. The context keeps the drafts that were chosen.
+    * that it would have chosen itself, and one for the token after them. The context keeps the drafts that were chosen.
     */
     inputSpeculativeTokens(tokens: Uint32Array, positions: Uint32Array): void;
     /**

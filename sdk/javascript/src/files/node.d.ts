@@ -8,3 +8,27 @@ declare module 'fs/promises' {
   export * from 'inferlet/fs';
   export { default } from 'inferlet/fs';
 }
+declare module 'node:path' {
+  export * from 'inferlet/path';
+  export { default } from 'inferlet/path';
+}
+declare module 'path' {
+  export * from 'inferlet/path';
+  export { default } from 'inferlet/path';
+}
+declare module 'node:path/posix' {
+  export * from 'inferlet/path';
+  export { default } from 'inferlet/path';
+}
+declare module 'path/posix' {
+  export * from 'inferlet/path';
+  export { default } from 'inferlet/path';
+}
+declare module 'node:timers/promises' {
+  export * from 'inferlet/timers';
+  export { default } from 'inferlet/timers';
+}
+declare module 'timers/promises' {
+  export * from 'inferlet/timers';
+  export { default } from 'inferlet/timers';
+}

@@ -12,7 +12,7 @@ type Data = string | ArrayBufferView | ArrayBuffer;
 const PIECE_BYTES = 1024 * 1024;
 const FOLLOW = { symlinkFollow: true };
 
-/** What is known about a file. */
+/** The properties of a file. */
 export class Stats {
   readonly size: number;
   readonly mtimeMs: number;

@@ -17,16 +17,16 @@ const TEXTS: Partial<Record<ErrorCode['tag'], string>> = {
   'connection-terminated': 'the other side has closed the connection',
   'connection-timeout': 'no connection was made in time',
   'connection-read-timeout': 'the response did not arrive in time (runtime.http.timeout_secs)',
-  'TLS-protocol-error': 'TLS failed; the port may be one of plain HTTP',
+  'TLS-protocol-error': 'TLS failed; the port may speak plain HTTP',
   'TLS-certificate-error':
     "the server's certificate is not valid; the engine trusts the certificates of its system",
-  'HTTP-request-method-invalid': 'the engine does not send requests of this method',
+  'HTTP-request-method-invalid': 'the engine does not send requests with this method',
   'HTTP-request-URI-invalid':
     'the URL is malformed, or has a user and a password; send these in a header',
   'HTTP-response-timeout': 'no response came in time',
   'HTTP-response-incomplete': 'the response ended before it was complete',
   'HTTP-response-header-section-size': 'the head of the response is too long',
-  'HTTP-protocol-error': 'what the server sent is not HTTP',
+  'HTTP-protocol-error': "the server's answer is not HTTP",
 };
 
 /** Why a request failed. */

@@ -147,7 +147,7 @@ async function writeBody(call: Call, outgoingBody: OutgoingBody): Promise<void> 
     else if (body) await write(stream, body);
   } catch (error) {
     if (body instanceof ReadableStream) throw error;
-    return; // a server may answer before it has read all; then the rest is of no use
+    return; // a server may answer before it has read the whole body; the rest is then not needed
   }
   try {
     OutgoingBody.finish(outgoingBody, undefined);

@@ -39,8 +39,7 @@ export async function answer(
       })(),
     );
   } catch (error) {
-    const failure = describe(error);
-    console.error(failure.stack || failure.message);
+    console.error(describe(error).text); // the client is not told
     const val = 'the inferlet sent no response';
     if (!begun) ResponseOutparam.set(out, { tag: 'err', val: { tag: 'internal-error', val } });
   }

@@ -7,7 +7,7 @@ Two ways, chosen by how the program is written:
 * in a plain `def main` or a script there is no loop, and the same SDK functions block
   (`waits`, `block_on`).
 
-One thread. A pollable is dropped by the one who waits on it, before the future it came from.
+There is one thread. The code that waits for a pollable drops it before the future it came from.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ _print_as_ever = print
 
 
 def _print(*values: Any, sep: str | None = None, end: str | None = None, **options: Any) -> None:
-    """`print`, which writes all at once: one `print` is one event of the client."""
+    """`print` that writes its whole text at once: one `print` is one event of the client."""
     text = (" " if sep is None else sep).join(map(str, values))
     text += "\n" if end is None else end
     options.setdefault("flush", options.get("file") in (None, sys.stdout, sys.stderr))
@@ -151,7 +151,7 @@ def _print(*values: Any, sep: str | None = None, end: str | None = None, **optio
 
 
 def _settle(program_file: str | None) -> None:
-    """Prepares what the snapshot shall hold besides modules."""
+    """Prepares the state that the snapshot holds besides modules."""
     events: Any = asyncio.events
     events._event_loop_policy = _Policy()
     for stream in (sys.stdout, sys.stderr):

@@ -34,7 +34,7 @@ def run(loop: StepLoop, ends: Iterable[int] = ()) -> Chained | Stepped:
 
 
 class ChainRefused(Exception):
-    """The engine does not run this generation by itself."""
+    """Raised where the engine does not run this generation by itself."""
 
 
 class Stepped:
@@ -70,7 +70,7 @@ class Chained:
         start, pending = ctx.seq_len, len(ctx._buffer)
         self._loop = loop
         self._ended = False
-        self._started = False  # a token was taken
+        self._started = False  # whether a token was taken
         self._held = pending  # tokens at the front of the buffer that the engine has
         loop._expect()
         ctx._pages.reserve(pending)

@@ -1,10 +1,12 @@
 """Checks of arguments: a value of a wrong type is a TypeError that names the argument, one outside
-its range a ValueError. The bindings would trap, or convert in silence."""
+its range a ValueError. The bindings would trap, or convert without an error."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 _U32 = 1 << 32
 _S64 = 1 << 63
@@ -15,6 +17,24 @@ def text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {_kind(value)}")
     return value
+
+
+def json_text(name: str, value: object) -> str:
+    """A text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        kind = type(error)
+        raise kind(f"{name} must be a str or a value with a JSON form: {error}") from None
+
+
+def schema(name: str, value: object) -> str:
+    """The text of a JSON Schema, from its text or from a dict."""
+    if not isinstance(value, (str, dict)):
+        raise TypeError(f"{name} must be a JSON Schema (its text or a dict), not {_kind(value)}")
+    return json_text(name, cast("Any", value))
 
 
 def json_object(name: str, value: object) -> None:
@@ -52,6 +72,36 @@ def number(name: str, value: object) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, not {_kind(value)}")
     return float(value)
+
+
+def temperature(value: object) -> float:
+    """The temperature of a sampler or probe."""
+    given = number("temperature", value)
+    if not 0 <= given < math.inf:
+        raise ValueError(f"temperature must be 0 or more, not {given}")
+    return given
+
+
+def share(name: str, value: object) -> float:
+    """A number between 0 and 1."""
+    given = number(name, value)
+    if not 0 <= given <= 1:
+        raise ValueError(f"{name} must be between 0 and 1, not {given}")
+    return given
+
+
+def items(name: str, values: object, of: str) -> list[Any]:
+    """The items of a list or another iterable, `of` which it is made."""
+    if isinstance(values, Iterable) and not isinstance(values, (str, bytes, dict)):
+        return list(cast("Iterable[Any]", values))
+    raise TypeError(f"{name} must be a list of {of}, not {_kind(cast('object', values))}")
+
+
+def with_methods(name: str, value: object, methods: Iterable[str], what: str) -> None:
+    """An object of the program that has these methods."""
+    for method in methods:
+        if not callable(getattr(value, method, None)):
+            raise TypeError(f"{name} must be {what}, which has {method}(), not {_kind(value)}")
 
 
 def data(name: str, value: object) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -13,8 +14,11 @@ from typing import Any, cast
 from componentize_py_types import Err
 
 from . import _async, http
+from .errors import Refused
 
-sources_at = ""  # the folder of the program's files; tracebacks are shown from there on
+sources_at = ""  # the folder of the program's files; traces are shown from there on
+
+_FIRST_FRAMES, _LAST_FRAMES = 16, 4  # the innermost and outermost frames that a trace shows
 
 
 def run(main: Callable[..., Any], takes_input: bool, text: str) -> str:
@@ -44,8 +48,8 @@ def answer(handle: Callable[..., Any], request: Any, out: Any) -> None:
 
     try:
         _guarded(work)
-    except Err:
-        pass  # its traceback is printed
+    except Refused as failure:
+        print(failure.value, file=sys.stderr)  # the client of an HTTP request is not told
     finally:
         responder.give_up()
 
@@ -53,7 +57,7 @@ def answer(handle: Callable[..., Any], request: Any, out: Any) -> None:
 def _guarded(work: Callable[[], str]) -> str:
     """Turns every exception into `Err`. Any other would trap and tell the client nothing."""
     if "random" in sys.modules:
-        sys.modules["random"].seed()  # the snapshot froze its state: all runs would draw alike
+        sys.modules["random"].seed()  # its state was frozen: all runs would draw the same
     try:
         return work()
     except SystemExit as end:
@@ -61,8 +65,7 @@ def _guarded(work: Callable[[], str]) -> str:
             return ""
         raise Err(f"exit status {end.code}" if isinstance(end.code, int) else end.code) from None
     except BaseException as error:
-        _print_traceback(error)
-        raise Err(_message(error)) from None
+        raise Err(_message(error) + _trace(error)) from None
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -72,7 +75,7 @@ _return_value: Any = None
 
 
 def set_return(value: Any) -> None:
-    """Says what the program returns, where it has no `main` or its `main` returns None. The last
+    """Sets the return value of a program that has no `main`, or whose `main` returns None. The last
     call counts."""
     global _return_value
     _return_value = value
@@ -135,20 +138,47 @@ def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
             yield part
 
 
-def _print_traceback(error: BaseException) -> None:
-    """Prints the traceback to stderr, from the program's first frame on, with paths relative to
-    the program's folder."""
+def _trace(error: BaseException) -> str:
+    """The program's lines that the exception has passed, innermost first, and those of the
+    exceptions that it came from. Each line begins with a newline."""
     report = traceback.TracebackException.from_exception(error)
-    _shorten(report)
-    print("".join(report.format()), end="", file=sys.stderr)
+    return "".join(f"\n{line}" for line in _trace_lines(report))
 
 
-def _shorten(report: traceback.TracebackException) -> None:
-    frames = report.stack
-    first = next((i for i, f in enumerate(frames) if f.filename.startswith(sources_at)), 0)
-    del frames[:first]
-    for frame in frames:
-        frame.filename = frame.filename.removeprefix(sources_at)
-    for part in (report.__cause__, report.__context__, *(report.exceptions or ())):
-        if part is not None:
-            _shorten(part)
+def _trace_lines(report: traceback.TracebackException) -> Iterator[str]:
+    notes = cast("Any", report).__notes__
+    if isinstance(notes, (list, tuple)):
+        yield from map(str, cast("Iterable[Any]", notes))
+    frames = _frames(report.stack)
+    left_out = len(frames) - _FIRST_FRAMES - _LAST_FRAMES
+    if left_out > 1:
+        frames[_FIRST_FRAMES:-_LAST_FRAMES] = [f"    ... {left_out} more"]
+    yield from frames
+    for part in report.exceptions or ():
+        yield f"one of them: {_headline(part)}"
+        yield from _trace_lines(part)
+    if report.__cause__ is not None:
+        yield f"caused by {_headline(report.__cause__)}"
+        yield from _trace_lines(report.__cause__)
+    elif report.__context__ is not None and not report.__suppress_context__:
+        yield f"while handling {_headline(report.__context__)}"
+        yield from _trace_lines(report.__context__)
+
+
+def _headline(report: traceback.TracebackException) -> str:
+    """The type and the message of an exception."""
+    return next(iter(report.format_exception_only()), "").rstrip("\n")
+
+
+def _frames(stack: traceback.StackSummary) -> list[str]:
+    """The frames from the program's first one on, without those of the SDK, innermost first. Paths
+    are relative to the program's folder."""
+    sdk = os.path.dirname(_frames.__code__.co_filename) + "/"
+    first = next((i for i, f in enumerate(stack) if f.filename.startswith(sources_at)), 0)
+    shown: list[str] = []
+    for frame in reversed(stack[first:]):
+        if frame.filename.startswith(sdk):
+            continue
+        at = f"{frame.filename.removeprefix(sources_at)}:{frame.lineno}"
+        shown.append(f"    at {frame.name} ({at})" + (f": {frame.line}" if frame.line else ""))
+    return shown

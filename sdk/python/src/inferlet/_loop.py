@@ -59,7 +59,7 @@ class Loop(asyncio.AbstractEventLoop):
 
     @property
     def alone(self) -> bool:
-        """Whether the running task is the only one that can run: blocking it delays nobody."""
+        """Whether no task but the running one can run, so that blocking it delays no other."""
         return not (self._ready or self._waiting or self._timers)
 
     def _wake(self, future: asyncio.Future[None]) -> None:
@@ -267,7 +267,7 @@ class Loop(asyncio.AbstractEventLoop):
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         return None
 
-    # Errors nobody awaited.
+    # Errors that no task awaited.
 
     def get_debug(self) -> bool:
         return False

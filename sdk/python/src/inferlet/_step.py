@@ -70,12 +70,12 @@ class StepLoop:
         self._engine_drafts: tuple[list[int], list[int]] = ([], [])
 
     def _begin(self, engine_matches: bool | None = None) -> bool:
-        """Is there another step? What was accepted is final now: tells it to the constraints and
-        the speculator, and takes the mask, unless the engine applies the constraints."""
+        """Whether there is another step. Accepted tokens are final now: tells them to the
+        constraints and the speculator, and takes the mask unless the engine applies them."""
         self._own_choice = None
         if self._limit is not None and self._count >= self._limit:
             self._done = True
-        # A generation may begin behind what was flushed: it samples the last position.
+        # A generation may begin after what was flushed: it samples the last position.
         if not self._done and not self._ctx._buffer and (self._steps or not self._ctx.seq_len):
             raise PieError(
                 "empty input: nothing to generate from; fill the context (ctx.user, ctx.append, "
@@ -210,7 +210,7 @@ class StepLoop:
         # took the others back.
         kept = (len(output.slots) - slots) // (1 + len(probes))
         ctx._pages.tokens -= len(drafts) - kept
-        self._steps += kept + 1  # a step that chose several tokens stands for as many
+        self._steps += kept + 1  # each chosen token counts as one step
         own_slots += kept
         if self._system_speculation:
             self._engine_drafts = (output.spec_tokens, output.spec_positions)
@@ -292,8 +292,8 @@ class StepLoop:
         return tokens
 
     def _take_back(self) -> bool:
-        """Undoes what the step accepted by itself. Not if there is nothing to undo, nor once the
-        program has computed it (`ctx.flush()`)."""
+        """Undoes what the step accepted by itself. Does nothing if there is nothing to undo, or if
+        the program has computed it (`ctx.flush()`)."""
         own, self._own_choice = self._own_choice, None
         if own is None or own.seq_len != self._ctx.seq_len:
             return False
@@ -331,7 +331,7 @@ class StepLoop:
         return len(tokens), tokens[:room], positions[:room]
 
     def _settle(self, drafted: int, kept: int, chosen: list[int]) -> tuple[list[int], int]:
-        """Accepts what the model chose: `kept` drafts, which are in the cache, and a token behind
+        """Accepts what the model chose: `kept` drafts, which are in the cache, and a token after
         them. Gives the accepted tokens, and how many of them are drafts in the cache."""
         ctx = self._ctx
         tokens = self._register(chosen)

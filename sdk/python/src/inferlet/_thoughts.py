@@ -36,7 +36,7 @@ class Thoughts:
     close_id: int | None
 
     def grammar(self, schema: str) -> str:
-        """The Lark grammar of a document of this JSON Schema, behind thoughts if there are any."""
+        """The Lark grammar of a document of this JSON Schema, after thoughts if there are any."""
         begin = json.dumps(self.open) if self.open_id is None else f"<[{self.open_id}]>"
         if self.close_id is None:
             rest = f"rest[suffix={json.dumps(self.close)}]: /(?s:.*)/"
@@ -49,7 +49,7 @@ class Thoughts:
         )
 
     def document(self, model: Model, tokens: list[int]) -> str:
-        """The text behind the thoughts."""
+        """The text after the thoughts."""
         if self.close_id is not None:
             end = tokens.index(self.close_id) + 1 if self.close_id in tokens else 0
             return model.tokenizer().decode(tokens[end:], skip_special_tokens=True)

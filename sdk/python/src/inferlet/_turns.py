@@ -1,4 +1,4 @@
-"""Which chat turns a context has, so that the next is written as the template writes it there.
+"""The chat turns of a context, so that the next is written as the template writes it there.
 
 A template renders whole conversations, and what a turn adds depends on where it stands. Turns whose
 tokens are still the end of the buffer are pending: they are rendered together, so that the buffer
@@ -22,7 +22,7 @@ class Turns:
     __slots__ = ("_end", "_pending", "_settled", "_start")
 
     def __init__(self, *, in_the_middle: bool = False) -> None:
-        """`in_the_middle`: nobody knows the turns, and a conversation is taken to be under way."""
+        """`in_the_middle`: the turns are unknown; a conversation is assumed to be under way."""
         self._settled: list[Any] = [wit.Kind.USER, wit.Kind.ASSISTANT] if in_the_middle else []
         self._pending: list[Any] = []
         self._start = self._end = 0  # of the pending turns' tokens in the buffer
@@ -34,7 +34,7 @@ class Turns:
         return clone
 
     def add(self, model: Model, buffer: list[int], turn: Any) -> None:
-        """Adds a turn's tokens to the buffer, and writes those of the pending turns anew."""
+        """Adds a turn's tokens to the buffer, and renders the pending turns again."""
         if self._pending and len(buffer) != self._end:
             self.settle()
         if not self._pending:

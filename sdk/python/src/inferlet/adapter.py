@@ -24,7 +24,7 @@ class AdapterFiles(NamedTuple):
 
 
 class Adapter:
-    """A LoRA adapter of a model. Its slot is freed with the object or at the end of a `with`."""
+    """A LoRA adapter of a model. Its handle is released with the object or by `with`."""
 
     def __init__(self, raw: Any) -> None:
         self._handle = raw
@@ -37,12 +37,12 @@ class Adapter:
 
     @classmethod
     def create(cls, model: Model, name: str) -> Adapter:
-        """A new adapter."""
+        """Creates an adapter without weights."""
         return cls(ask(wit.Adapter.create, raw_of(model), _check.text("name", name)))
 
     @classmethod
     def open(cls, model: Model, name: str) -> Adapter | None:
-        """An existing adapter, or None. An adapter that cannot be read is a PieError."""
+        """Returns the adapter of that name, or None. One that cannot be read is a PieError."""
         raw = ask(adapters.open, raw_of(model), _check.text("name", name))
         return None if raw is None else cls(raw)
 
@@ -52,7 +52,7 @@ class Adapter:
         return list(ask(adapters.names, raw_of(model)))
 
     def fork(self, new_name: str) -> Adapter:
-        """A copy under a new name. A name that is taken is a PieError."""
+        """Returns a copy under a new name. A name that is taken is a PieError."""
         return Adapter(ask(adapters.fork, self._raw, _check.text("new_name", new_name)))
 
     def save(self, path: str) -> None:
@@ -74,7 +74,7 @@ class Adapter:
         ask(adapters.import_files, self._raw, config, _check.data("tensors", tensors))
 
     def destroy(self) -> None:
-        """Removes the adapter from the engine, whoever else has it open."""
+        """Removes the adapter from the engine, even if other inferlets have it open."""
         ask(adapters.destroy, self._raw)
 
     def __enter__(self) -> Adapter:

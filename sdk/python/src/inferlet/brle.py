@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from . import _check
+
 
 def allow(ids: Iterable[int]) -> list[int]:
     """The mask that is true at `ids` only."""
     runs: list[int] = []
     end = 0  # first position after the last run
-    for token in sorted(set(ids)):
+    for token in sorted(set(_check.tokens("ids", ids))):
         if runs and token == end:
             runs[-1] += 1
         else:
@@ -26,7 +28,7 @@ def ids(mask: list[int]) -> list[int]:
     """The positions at which `mask` is true."""
     found: list[int] = []
     position = 0
-    for index, run in enumerate(mask):
+    for index, run in enumerate(_check.tokens("mask", mask)):
         if index & 1:
             found.extend(range(position, position + run))
         position += run

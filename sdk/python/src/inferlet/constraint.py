@@ -1,4 +1,4 @@
-"""What restricts the tokens of a generation.
+"""Constraints, which restrict the tokens of a generation.
 
 A *Constraint* has `step(accepted) -> mask`: it learns what was accepted since it was last asked
 (nothing at first) and answers with a BRLE mask of what may come next; `[]` restricts nothing. A
@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from . import _check, brle
 from .grammar import Grammar, Matcher
-from .model import Model
+from .model import Model, raw_of
 
 
 @runtime_checkable
@@ -20,8 +20,8 @@ class Constraint(Protocol):
     """Anything with a `step` like this one restricts a generation."""
 
     def step(self, accepted: list[int]) -> list[int]:
-        """Takes what was accepted since the last call, none at first. Returns the BRLE mask of the
-        next position; `[]` restricts nothing."""
+        """Takes the tokens accepted since the last call, none at first. Returns the BRLE mask of
+        the next position; `[]` restricts nothing."""
         ...
 
 
@@ -40,35 +40,43 @@ class GrammarConstraint:
     __slots__ = ("_matcher", "name")
 
     def __init__(self, matcher: Matcher, name: str = "grammar") -> None:
+        _check.instance("matcher", matcher, Matcher, "Matcher(grammar, tokenizer)")
         self._matcher = matcher
         self.name = name
-        """What errors call it."""
+        """The name of this constraint in errors."""
 
     @classmethod
     def from_grammar(cls, g: Grammar, model: Model) -> GrammarConstraint:
         """Restricts the text to a compiled grammar."""
+        raw_of(model)
+        _check.instance("g", g, Grammar, "Grammar.from_regex and others")
         return cls(Matcher(g, model.tokenizer()))
 
     @classmethod
-    def from_json_schema(cls, s: str, model: Model) -> GrammarConstraint:
-        """Restricts the text to JSON of a JSON Schema (its text). A wrong schema is a PieError."""
+    def from_json_schema(cls, s: str | dict[str, Any], model: Model) -> GrammarConstraint:
+        """Restricts the text to JSON of a JSON Schema: its text, or a dict. A wrong schema is a
+        PieError."""
+        raw_of(model)
         return cls(Matcher(Grammar.from_json_schema(s), model.tokenizer()), "JSON schema")
 
     @classmethod
     def json(cls, model: Model) -> GrammarConstraint:
         """Restricts the text to any valid JSON."""
+        raw_of(model)
         return cls(Matcher(Grammar.json(), model.tokenizer()), "JSON")
 
     @classmethod
     def from_regex(cls, p: str, model: Model) -> GrammarConstraint:
         """Restricts the text to a regular expression, matched as a whole. A wrong pattern is a
         PieError."""
+        raw_of(model)
         return cls(Matcher(Grammar.from_regex(p), model.tokenizer()), "regular expression")
 
     @classmethod
     def from_ebnf(cls, g: str, model: Model) -> GrammarConstraint:
         """Restricts the text to a grammar in Lark's EBNF or in GBNF. A wrong grammar is a
         PieError."""
+        raw_of(model)
         return cls(Matcher(Grammar.from_ebnf(g), model.tokenizer()), "EBNF grammar")
 
     @property
@@ -95,10 +103,13 @@ class AnyJson:
 
 @dataclass(frozen=True)
 class JsonSchema:
-    """JSON that conforms to a JSON Schema (its text)."""
+    """JSON that conforms to a JSON Schema."""
 
-    schema: str
-    """The text of the JSON Schema."""
+    schema: str | dict[str, Any]
+    """The JSON Schema: its text, or a dict."""
+
+    def __post_init__(self) -> None:
+        _check.schema("schema", self.schema)
 
     def build_constraint(self, model: Model) -> GrammarConstraint:
         """The constraint for this model. A wrong schema is a PieError."""
@@ -112,6 +123,9 @@ class Regex:
     pattern: str
     """The regular expression."""
 
+    def __post_init__(self) -> None:
+        _check.text("pattern", self.pattern)
+
     def build_constraint(self, model: Model) -> GrammarConstraint:
         """The constraint for this model. A wrong pattern is a PieError."""
         return GrammarConstraint.from_regex(self.pattern, model)
@@ -124,13 +138,16 @@ class Ebnf:
     source: str
     """The text of the grammar."""
 
+    def __post_init__(self) -> None:
+        _check.text("source", self.source)
+
     def build_constraint(self, model: Model) -> GrammarConstraint:
         """The constraint for this model. A wrong grammar is a PieError."""
         return GrammarConstraint.from_ebnf(self.source, model)
 
 
-def as_constraint(given: Any, model: Model) -> Any:
-    """A constraint, from a constraint, a schema or a grammar."""
+def as_constraint(name: str, given: Any, model: Model) -> Any:
+    """A constraint, from a constraint, a schema or a grammar. Errors call it `name`."""
     if isinstance(given, Grammar):
         return GrammarConstraint.from_grammar(given, model)
     if hasattr(given, "build_constraint"):
@@ -138,8 +155,9 @@ def as_constraint(given: Any, model: Model) -> Any:
     if hasattr(given, "step"):
         return given
     raise TypeError(
-        f"{type(given).__name__} is no constraint: it has neither step(accepted) nor "
-        f"build_constraint(model)"
+        f"{name} must be a Constraint (it has step(accepted)), a Schema (it has "
+        "build_constraint(model), such as JsonSchema and Regex) or a Grammar, not a value of type "
+        f"{type(given).__name__}"
     )
 
 
@@ -149,7 +167,7 @@ def matcher_of(constraint: Any) -> Matcher | None:
 
 
 def name_of(constraint: Any) -> str:
-    """What errors call a constraint."""
+    """The name of a constraint in errors."""
     return (
         constraint.name if isinstance(constraint, GrammarConstraint) else type(constraint).__name__
     )

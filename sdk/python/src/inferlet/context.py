@@ -45,7 +45,7 @@ class Context:
     def __init__(self, model: Model, name: str | None = None, *, _raw: Any = None) -> None:
         handle = raw_of(model)
         self.model = model
-        self.name = name
+        self.name = None if name is None else _check.text("name", name)
         """A label of yours, and the default name for `save`."""
         self._raw = ask(wit.Context.create, handle) if _raw is None else _raw
         self._pages = Pages(self._raw)
@@ -90,7 +90,7 @@ class Context:
         return clone
 
     def save(self, name: str | None = None) -> None:
-        """Keeps all tokens, buffered ones too, under a name: this context's own by default. A
+        """Saves all tokens, buffered ones too, under a name: this context's own by default. A
         snapshot of that name is replaced."""
         name = self.name if name is None else name
         if name is None:
@@ -99,7 +99,7 @@ class Context:
             ask(raw.save, _check.text("name", name))
 
     def snapshot(self) -> str:
-        """Keeps them under a fresh name, which is returned."""
+        """Saves all tokens under a fresh name, and returns the name."""
         with self._whole() as raw:
             return ask(raw.snapshot)
 
@@ -115,7 +115,7 @@ class Context:
             yield copy._raw
 
     def release(self) -> None:
-        """Gives all pages back now. Any later use is a PieError; doing this twice is fine."""
+        """Gives all pages back now. A second call does nothing; any other use is a PieError."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
             self._pages.raw = RELEASED
@@ -200,7 +200,7 @@ class Context:
 
     @waits
     async def flush(self) -> None:
-        """Runs the model over the buffer and commits full pages. On failure nothing moves."""
+        """Runs the model over the buffer and commits full pages. A failure changes nothing."""
         await self._flush()
 
     async def _flush(self) -> None:
@@ -221,7 +221,7 @@ class Context:
 
     @property
     def page_size(self) -> int:
-        """Tokens a page."""
+        """The number of tokens in a page."""
         self._live()
         return self._pages.page_size
 
@@ -260,7 +260,7 @@ class Context:
     # Scheduling.
 
     def set_bid(self, value: float) -> None:
-        """Bids `value` credits a page in the next pass. The pass behind it bids as before."""
+        """Bids `value` credits per page in the next pass. Passes after it bid as before."""
         ask(bidding.once, self._live(), _check.number("value", value))
 
     @contextmanager

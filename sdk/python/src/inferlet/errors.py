@@ -22,12 +22,18 @@ class PieError(RuntimeError):
 
 
 class McpError(PieError):
-    """A JSON-RPC error of an MCP server."""
+    """A JSON-RPC error of an MCP server: its `code`, `message` and, if the server sent any, `data`
+    as JSON. Its text has all of them: `no (code -7): {"why":1}`."""
 
     def __init__(self, code: int, message: str, data: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(code, message, data)
         self.code = code
+        self.message = message
         self.data = data
+
+    def __str__(self) -> str:
+        data = "" if self.data is None else f": {self.data}"
+        return f"{self.message} (code {self.code}){data}"
 
 
 def ask(call: Callable[..., T], *args: Any) -> T:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from . import chat, tools
 from . import reasoning as thoughts
 from ._async import block_on
+from ._event import EventType
 from .model import Model
 
 if TYPE_CHECKING:
     from .generator import Generator
 
 
-class Event:
+class Event(metaclass=EventType):
     """What happens in a turn; match on `Event.Text(text=t)` and the like."""
 
     @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Decoder:
         event = self._reasoning.feed(tokens)
         if isinstance(event, thoughts.Event.Start):
             self._thinking = True
-            event = self._reasoning.feed([])  # the text behind the opening mark
+            event = self._reasoning.feed([])  # the text after the opening mark
         match event:
             case thoughts.Event.Delta(text):
                 self._thinking = True

@@ -14,7 +14,7 @@ from ._async import ready, waits
 from .adapter import MADE_BY, Adapter
 from .errors import PieError, ask
 from .output import Output, ProbeHandle, SampleHandle
-from .probes import Probe
+from .probes import Probe, raw_of
 from .sampler import Sampler
 
 if TYPE_CHECKING:
@@ -93,11 +93,11 @@ class Forward:
         return self._start
 
     def page_size(self) -> int:
-        """Tokens a KV page of the context holds."""
+        """The number of tokens in a KV page of the context."""
         return self._ctx.page_size
 
     def input(self, tokens: Iterable[int]) -> Forward:
-        """Tokens that extend the context, at the positions behind it."""
+        """Tokens that extend the context, at the positions that follow it."""
         if self._scratch:
             raise ValueError("call input() before input_at(): input_at tokens leave with the pass")
         tokens = _check.tokens("tokens", tokens)
@@ -117,8 +117,9 @@ class Forward:
         return self
 
     def attention_mask(self, masks: Iterable[Iterable[int]]) -> Forward:
-        """One BRLE row an input token; true = attend."""
-        self._pass().attention_mask([_check.tokens("masks", row) for row in masks])
+        """Sets one BRLE row for each input token; true = attend."""
+        rows = _check.items("masks", masks, "BRLE rows")
+        self._pass().attention_mask([_check.tokens("each of masks", row) for row in rows])
         return self
 
     def mask(self, brle: Iterable[int]) -> Forward:
@@ -139,7 +140,7 @@ class Forward:
 
     def probe(self, idx: int, probe: Probe) -> ProbeHandle:
         """Reads the distribution at input row `idx`."""
-        self._pass().sampler([_check.whole("idx", idx)], probe.wit())
+        self._pass().sampler([_check.whole("idx", idx)], raw_of(probe))
         self._slots += 1
         return ProbeHandle(self._slots - 1)
 

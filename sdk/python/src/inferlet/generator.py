@@ -20,7 +20,7 @@ from .constraint import AnyJson, Ebnf, JsonSchema, as_constraint
 from .errors import PieError
 from .grammar import Grammar
 from .output import Output, ProbeHandle
-from .probes import Probe
+from .probes import Probe, raw_of
 from .sampler import Sampler
 from .spec import Speculator
 
@@ -32,7 +32,7 @@ class GenerateOptions(TypedDict, total=False):
     """The keyword arguments of `ctx.generate`, for editors; `Generator` says what they mean."""
 
     max_tokens: int | None
-    """Ends the generation after so many accepted tokens; None sets no limit."""
+    """Ends the generation after this many accepted tokens; None sets no limit."""
     stop: Iterable[int] | None
     """Token ids that also end the generation, beside the model's own."""
     constrain: Any
@@ -59,7 +59,7 @@ class Generator(StepLoop):
     """Made by `ctx.generate(sampler, **options)`; driven by a collector or `async for step in g`.
 
     Options:
-        max_tokens: ends the generation after so many accepted tokens.
+        max_tokens: ends the generation after this many accepted tokens.
         stop: ids that also end it, beside the model's own, which end a turn or the text.
         constrain: a Constraint or Schema, or a list of them.
         logit_mask: a BRLE mask for every step.
@@ -92,6 +92,9 @@ class Generator(StepLoop):
     ) -> None:
         if speculator is not None and system_speculation:
             raise ValueError("speculator and system_speculation exclude each other")
+        if speculator is not None:
+            methods = ("draft", "accept", "rollback", "reset")
+            _check.with_methods("speculator", speculator, methods, "a Speculator")
         super().__init__(ctx, sampler)
         self._limit = None if max_tokens is None else _check.whole("max_tokens", max_tokens)
         self._speculator = speculator
@@ -110,13 +113,13 @@ class Generator(StepLoop):
             ctx.cue()
         self._stop = frozenset(wit_chat.stop_tokens(ctx.model._raw))
         if stop is not None:
-            self.add_stop(stop)
+            self._stop |= frozenset(_check.tokens("stop", stop))
         if logit_mask:
             self._static_mask = _check.tokens("logit_mask", logit_mask)
         if constrain is not None:
             several = isinstance(constrain, (list, tuple))
             for given in cast("Iterable[Any]", constrain) if several else (constrain,):
-                self.constrain(given)
+                self._constraints.append(as_constraint("constrain", given, ctx.model))
 
     # Builders.
 
@@ -138,7 +141,7 @@ class Generator(StepLoop):
 
     def constrain(self, c: Any) -> Generator:
         """Adds a Constraint or a Schema; all of them hold together."""
-        self._constraints.append(as_constraint(c, self._ctx.model))
+        self._constraints.append(as_constraint("c", c, self._ctx.model))
         self._mask = None
         return self
 
@@ -173,7 +176,7 @@ class Generator(StepLoop):
 
     def probe_each_step(self, idx: int, probe: Probe) -> ProbeHandle:
         """Reads a probe at every step; `idx` 0 is the row that the step samples."""
-        self._probes.append((_check.whole("idx", idx), probe.wit()))
+        self._probes.append((_check.whole("idx", idx), raw_of(probe)))
         return ProbeHandle(len(self._probes) - 1)
 
     # Inspection.
@@ -208,12 +211,15 @@ class Generator(StepLoop):
         or dict), a Schema, a type (a dataclass, a TypedDict, an Enum, `list[int]`, …: the value
         is one), or a class like pydantic's models; without it, any JSON. `parse` is given the
         text. A model that reasons may think before it: see `think_first`."""
+        if parse is not None and not callable(parse):
+            raise TypeError(f"parse must be a function of the text, not {parse!r}")
         shape = shape_of(schema)
         thoughts = self._thoughts_before(shape.schema)
         if thoughts is None:
             self.constrain(shape.schema)
         else:
-            source = "{}" if isinstance(shape.schema, AnyJson) else shape.schema.schema
+            whole = "{}" if isinstance(shape.schema, AnyJson) else shape.schema.schema
+            source = _check.schema("schema", whole)
             Grammar.from_json_schema(source)  # says what is wrong with it
             self.constrain(Ebnf(thoughts.grammar(source)))
         tokens = await self._collect_tokens()
@@ -333,7 +339,7 @@ class GenStep:
         """Reads a probe in this step only; `idx` 0 is the row that the step samples."""
         if self._generator is None:
             raise PieError("this step has been executed")
-        self._probes.append((_check.whole("idx", idx), probe.wit()))
+        self._probes.append((_check.whole("idx", idx), raw_of(probe)))
         return ProbeHandle(len(self._generator._probes) + len(self._probes) - 1)
 
     @waits

@@ -22,9 +22,9 @@ class Grammar:
         self._raw = raw
 
     @classmethod
-    def from_json_schema(cls, s: str) -> Grammar:
-        """JSON that conforms to a JSON Schema."""
-        return cls(ask(wit.Grammar.from_json_schema, _check.text("s", s)))
+    def from_json_schema(cls, s: str | dict[str, Any]) -> Grammar:
+        """JSON that conforms to a JSON Schema: its text, or a dict."""
+        return cls(ask(wit.Grammar.from_json_schema, _check.schema("s", s)))
 
     @classmethod
     def json(cls) -> Grammar:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from wit_world.imports import client as wit
@@ -72,4 +71,4 @@ class McpSession:
 
 
 def _json(args: Any) -> str:
-    return args if isinstance(args, str) else json.dumps({} if args is None else args)
+    return _check.json_text("args", {} if args is None else args)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from wit_world.imports import broadcasts, monotonic_clock
@@ -43,7 +42,7 @@ async def pull(topic: str) -> str:
     """The next message of a queue."""
     message = await outcome_of(ask(wit.pull, _check.text("topic", topic)))
     if message is None:
-        raise ConnectionError(f"the queue {topic!r} is closed: no message will arrive any more")
+        raise ConnectionError(f"the queue {topic!r} is closed: no further message will arrive")
     return message
 
 
@@ -54,7 +53,7 @@ def broadcast(topic: str, message: Any) -> None:
 
 
 def _text(message: Any) -> str:
-    return message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)
+    return _check.json_text("message", message)
 
 
 def subscribe(topic: str) -> Subscription:
@@ -84,7 +83,7 @@ class Subscription:
 
     @property
     def dropped(self) -> int:
-        """How many messages were lost because the buffer was full: the oldest ones."""
+        """How many messages were dropped, oldest first, because the buffer was full."""
         return broadcasts.dropped(self._raw)
 
     def unsubscribe(self) -> None:

@@ -84,14 +84,19 @@ class Output:
             self._auto_sampler = SampleHandle(0, 1)
         return self._auto_sampler
 
-    def token(self, h: Handle) -> int | None:
-        """The token of a single-row sampler (the first of several)."""
-        is_sampler = isinstance(h, SampleHandle)
-        return self._read(h, wit.SlotOutput_Token) if is_sampler else None
+    def token(self, h: Handle | None) -> int | None:
+        """The token of a single-row sampler (the first of several). None reads nothing: that is
+        what `auto_sampler` is where there is none."""
+        if h is None:
+            return None
+        value = self._read(h, wit.SlotOutput_Token)
+        return value if isinstance(h, SampleHandle) else None
 
-    def tokens_at(self, h: Handle) -> list[int]:
+    def tokens_at(self, h: Handle | None) -> list[int]:
         """All tokens of a sampler: row by row, and each row's draws together."""
         if not isinstance(h, SampleHandle):
+            if h is not None:
+                _check_probe(h)
             return []
         slots = self.raw.slots[h.start : h.start + h.count]
         return [slot.value for slot in slots if type(slot) is wit.SlotOutput_Token]
@@ -120,7 +125,7 @@ class Output:
     def _read(self, handle: Handle, kind: type) -> Any:
         if isinstance(handle, SampleHandle):
             index = handle.start
-        elif handle.index < self.probe_slots:
+        elif _check_probe(handle).index < self.probe_slots:
             index = self.probe_base + handle.start * self.probe_slots + handle.index
         else:
             return None
@@ -128,3 +133,9 @@ class Output:
         if index < len(slots) and type(slots[index]) is kind:
             return slots[index].value
         return None
+
+
+def _check_probe(handle: ProbeHandle) -> ProbeHandle:
+    """Fails for what is no handle at all."""
+    _check.instance("h", handle, ProbeHandle, "sample() and probe() return handles")
+    return handle

@@ -20,7 +20,7 @@ class Probe(Protocol):
 
 @dataclass(frozen=True)
 class Logits:
-    """Raw logits: `out.logits(h)`, native-endian f32, one a token of the vocabulary."""
+    """Raw logits: `out.logits(h)`, native-endian f32, one for each token of the vocabulary."""
 
     def wit(self) -> Any:
         """The probe as the contract spells it."""
@@ -38,7 +38,7 @@ class Distribution:
 
     def wit(self) -> Any:
         """The probe as the contract spells it."""
-        temperature = _check.number("temperature", self.temperature)
+        temperature = _check.temperature(self.temperature)
         return wit.Sampler_Dist((temperature, _check.whole("k", self.k)))
 
 
@@ -83,3 +83,11 @@ class Embedding:
     def wit(self) -> Any:
         """The probe as the contract spells it."""
         return wit.Sampler_Embedding()
+
+
+def raw_of(probe: Probe) -> Any:
+    """The probe as the contract spells it, of an argument that must be a probe."""
+    _check.with_methods("probe", probe, ("wit",), "a probe (Entropy(), Logits() and others)")
+    if isinstance(probe, type):
+        raise TypeError(f"probe must be a value, not the class: {probe.__name__}()")
+    return probe.wit()

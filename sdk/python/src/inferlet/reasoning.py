@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from wit_world.imports import reasoning as wit
 
 from . import _check
+from ._event import EventType
 from .errors import ask
 from .model import Model, raw_of
 
 
-class Event:
-    """What a batch of tokens meant; match on `Event.Delta(text=t)` and the like."""
+class Event(metaclass=EventType):
+    """The meaning of a batch of tokens; match on `Event.Delta(text=t)` and the like."""
 
     @dataclass(frozen=True, slots=True)
     class Idle:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
 from typing import Any, cast
 
@@ -36,7 +35,7 @@ def models() -> list[str]:
 def launch(program: str, input: Any = None) -> Child:
     """Starts another inferlet (`name` or `name@X.Y.Z`) as the same user. A string goes in as it is,
     anything else as JSON."""
-    text = input if isinstance(input, str) else json.dumps({} if input is None else input)
+    text = _check.json_text("input", {} if input is None else input)
     return Child(ask(wit.launch, _check.text("program", program), text))
 
 
@@ -44,7 +43,7 @@ spawn = launch  # the older name
 
 
 class Child:
-    """A launched inferlet: `result = await child`. It runs on if nobody waits for it."""
+    """A launched inferlet: `result = await child`. It runs on if the program does not wait."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw

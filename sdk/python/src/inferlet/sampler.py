@@ -9,10 +9,6 @@ from wit_world.imports import inference as wit
 from . import _check
 
 
-def _temperature(value: float) -> float:
-    return _check.number("temperature", value)
-
-
 class Sampler:
     """Immutable; make one with the constructors below and use it as often as you like."""
 
@@ -23,7 +19,7 @@ class Sampler:
     ) -> None:
         self.raw = raw  # the contract's variant, built once so that steps do not build it
         self.draws = draws  # output slots for each row
-        self.seed = seed
+        self.seed = None if seed is None else _check.seed("seed", seed)
         self.chooses = chooses  # whether it chooses a token (not an embedding or a distribution)
 
     def __repr__(self) -> str:
@@ -47,7 +43,7 @@ class Sampler:
         """Nucleus sampling. `top_p=` is the older name of `p=`."""
         p = p if top_p is None else top_p
         return Sampler(
-            wit.Sampler_TopP((_temperature(temperature), _check.number("p", p))), seed=seed
+            wit.Sampler_TopP((_check.temperature(temperature), _check.share("p", p))), seed=seed
         )
 
     @staticmethod
@@ -61,7 +57,7 @@ class Sampler:
         """The `k` likeliest tokens. `top_k=` is the older name of `k=`."""
         k = k if top_k is None else top_k
         return Sampler(
-            wit.Sampler_TopK((_temperature(temperature), _check.whole("k", k))), seed=seed
+            wit.Sampler_TopK((_check.temperature(temperature), _check.whole("k", k))), seed=seed
         )
 
     @staticmethod
@@ -75,7 +71,7 @@ class Sampler:
         """Tokens at least `p` times as likely as the likeliest. `min_p=` is the older name."""
         p = p if min_p is None else min_p
         return Sampler(
-            wit.Sampler_MinP((_temperature(temperature), _check.number("p", p))), seed=seed
+            wit.Sampler_MinP((_check.temperature(temperature), _check.share("p", p))), seed=seed
         )
 
     @staticmethod
@@ -91,7 +87,7 @@ class Sampler:
         """Top-k, then nucleus."""
         k = k if top_k is None else top_k
         p = p if top_p is None else top_p
-        parts = (_temperature(temperature), _check.whole("k", k), _check.number("p", p))
+        parts = (_check.temperature(temperature), _check.whole("k", k), _check.share("p", p))
         return Sampler(wit.Sampler_TopKTopP(parts), seed=seed)
 
     @staticmethod
@@ -103,7 +99,7 @@ class Sampler:
         draws = _check.whole("draws", draws)
         if draws == 0:
             draws, seed = 1, 0 if seed is None else seed
-        raw = wit.Sampler_Multinomial((_temperature(temperature), draws))
+        raw = wit.Sampler_Multinomial((_check.temperature(temperature), draws))
         return Sampler(raw, draws=draws, seed=seed)
 
     @staticmethod
@@ -116,4 +112,4 @@ class Sampler:
     def dist(temperature: float = 1.0, seed: int | None = None) -> Sampler:
         """The whole distribution instead of a token: `out.distribution(h)`. Nothing is drawn, so
         `seed`, a parameter of the older API, changes nothing."""
-        return Sampler(wit.Sampler_Dist((_temperature(temperature), 0)), chooses=False)
+        return Sampler(wit.Sampler_Dist((_check.temperature(temperature), 0)), chooses=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from wit_world.imports import fallible
@@ -15,8 +14,7 @@ from .errors import ask
 
 def send(message: Any) -> None:
     """Sends a string as it is, anything else as JSON. A message that is too long is a PieError."""
-    text = message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)
-    ask(fallible.send, text)
+    ask(fallible.send, _check.json_text("message", message))
 
 
 def send_file(data: bytes) -> None:
@@ -27,7 +25,7 @@ def send_file(data: bytes) -> None:
 @waits
 async def receive() -> str:
     """The client's next message or signal. Calls that wait at once get one message each. A
-    ConnectionError while no client is attached; it may come back."""
+    ConnectionError while no client is attached; a client may attach later."""
     return _present(await outcome_of(wit.receive()))
 
 
@@ -40,6 +38,6 @@ async def receive_file() -> bytes:
 def _present(value: Any) -> Any:
     if value is None:
         raise ConnectionError(
-            "no client is attached: it has left or detached. Should it come back, receive again"
+            "no client is attached: it has left or detached. Receive again to wait for the next one"
         )
     return value

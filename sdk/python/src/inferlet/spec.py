@@ -10,11 +10,11 @@ class Speculator(Protocol):
     """Guesses the tokens that come next; the model verifies a whole guess in one pass."""
 
     def draft(self) -> tuple[list[int], list[int]]:
-        """Draft tokens and their positions (`[]`: right behind the sequence). `([], [])`: none."""
+        """Draft tokens and their positions (`[]`: after the sequence). `([], [])`: none."""
         ...
 
     def accept(self, tokens: list[int]) -> None:
-        """What was accepted: the drafts that the model chose too, then one token of its own."""
+        """Takes the accepted tokens: the drafts that the model chose too, and one of its own."""
         ...
 
     def rollback(self, n: int) -> None:

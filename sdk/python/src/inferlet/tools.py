@@ -12,13 +12,14 @@ from wit_world.imports import fallible
 from wit_world.imports import tool_use as wit
 
 from . import _check
+from ._event import EventType
 from .errors import ask
 from .grammar import Grammar, Matcher
 from .model import Model, raw_of
 
 
-class Event:
-    """What a batch of tokens meant; match on `Event.Call(name=n, args=a)` and the like."""
+class Event(metaclass=EventType):
+    """The meaning of a batch of tokens; match on `Event.Call(name=n, args=a)` and the like."""
 
     @dataclass(frozen=True, slots=True)
     class Idle:
@@ -112,14 +113,17 @@ def texts(schemas: Iterable[Any]) -> list[str]:
     """The JSON texts of schemas; a text stays as it is."""
     if isinstance(schemas, (str, dict)):  # its letters or keys would each be taken for a schema
         raise TypeError("schemas must be a list of JSON schemas, not a single one: [schema]")
-    return [text(schema) for schema in schemas]
+    return [
+        _check.schema("each of schemas", schema)
+        for schema in _check.items("schemas", schemas, "JSON schemas")
+    ]
 
 
 def call_texts(calls: Iterable[Call]) -> list[str]:
     """The JSON texts of calls."""
     if isinstance(calls, (str, dict, Call)):
         raise TypeError("calls must be a list of tools.Call, not a single one: [call]")
-    made = list(calls)
+    made = _check.items("calls", calls, "tools.Call")
     for call in made:
         _check.instance("each of calls", call, Call, "tools.Call makes one")
     return [call._json() for call in made]
@@ -127,4 +131,4 @@ def call_texts(calls: Iterable[Call]) -> list[str]:
 
 def text(value: Any) -> str:
     """The JSON text of a value; a text stays as it is."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _check.json_text("value", value)

@@ -14,6 +14,7 @@ from .forward import Forward
 
 def adapter_seed(fwd: Forward, seed: int) -> None:
     """Perturbs a pass's adapter; the same as `fwd.zo_seed(seed)`."""
+    _check.instance("fwd", fwd, Forward, "ctx.forward()")
     fwd.zo_seed(seed)
 
 
@@ -46,7 +47,13 @@ def update(
     ask(
         wit.update,
         adapter._raw,
-        [_check.number("each of scores", score) for score in scores],
-        [_check.zo_seed("each of seeds", seed) for seed in seeds],
+        [
+            _check.number("each of scores", score)
+            for score in _check.items("scores", scores, "numbers")
+        ],
+        [
+            _check.zo_seed("each of seeds", seed)
+            for seed in _check.items("seeds", seeds, "whole numbers")
+        ],
         _check.number("max_sigma", max_sigma),
     )

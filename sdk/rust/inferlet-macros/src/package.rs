@@ -50,7 +50,7 @@ fn name_in(manifest: &str) -> Option<String> {
     None
 }
 
-/// WIT's own rule for a package: lower-case words, the first of which begins with a letter.
+/// WIT's own rule for a package: lower-case words; the first word begins with a letter.
 fn check(name: &str) -> Result<(), String> {
     let word_is_good = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())

@@ -34,7 +34,7 @@ pub fn stop_tokens(model: &Model) -> Vec<u32> {
     raw::stop_tokens(model.inner())
 }
 
-/// What a batch of tokens contained.
+/// The content of a batch of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Text that became visible.

@@ -36,7 +36,7 @@ fn decode<I: DeserializeOwned + 'static>(input: String) -> Result<I, String> {
     })
 }
 
-/// A `String` is the text itself, and `()` is no text, as nothing is in every language.
+/// A `String` is the text itself, and `()` is the empty text, as in every language.
 fn encode<O: Serialize + 'static>(output: O) -> Result<String, String> {
     let value = &output as &dyn Any;
     if let Some(text) = value.downcast_ref::<String>() {

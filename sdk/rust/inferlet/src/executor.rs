@@ -172,7 +172,7 @@ impl Future for Ready {
 pub(crate) async fn finish(output: FutureOutput) -> Result<Given> {
     let mut wait = Wait::new(Source::Pass(output, None));
     let done = std::future::poll_fn(|cx| wait.poll(cx)).await;
-    done.expect("a pass gives something, or says why not")
+    done.expect("a pass gives an output or an error")
 }
 
 /// A wait for one source. It has no source any more when the wait is over.
@@ -389,7 +389,7 @@ impl Reactor {
 /// The same pollable as a type of wstd's bindings. Both are numbers of one table.
 fn as_of_wstd(pollable: Pollable) -> AsyncPollable {
     let handle = pollable.take_handle();
-    // SAFETY: the handle is valid, and nobody else owns it from here on.
+    // SAFETY: the handle is valid, and nothing else owns it from here on.
     AsyncPollable::new(unsafe { wstd::wasip2::io::poll::Pollable::from_handle(handle) })
 }
 

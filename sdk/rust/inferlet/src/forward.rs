@@ -6,7 +6,7 @@ use crate::adapter::Adapter;
 use crate::context::Context;
 pub use crate::output::{Output, ProbeHandle, SampleHandle};
 use crate::pass::{Plan, Request};
-use crate::sample::{Probe, Sampler};
+use crate::sample::{check_ranges, Probe, Sampler};
 use crate::Result;
 
 /// A pass over a context. The SDK reserves pages, derives positions and commits full pages.
@@ -107,6 +107,9 @@ impl<'ctx> Forward<'ctx> {
             return Err(format!(
                 "input_at() needs a position a token: {tokens} tokens, {positions} positions"
             ));
+        }
+        for request in self.plan.requests.iter().flatten() {
+            check_ranges(&request.raw)?;
         }
         let mut pass = self.plan.submit(self.ctx)?;
         match pass.output().await {

@@ -20,7 +20,7 @@
 
 mod bindings {
     #![allow(clippy::all, missing_docs)]
-    wit_bindgen::generate!({ path: "../../../wit", world: "imports", generate_all });
+    wit_bindgen::generate!({ path: "wit", world: "imports", generate_all });
 }
 
 pub mod adapter;
@@ -55,7 +55,7 @@ pub mod zo;
 
 /// Generators and their steps.
 pub mod generation {
-    pub use crate::generator::{GenStep, Generator};
+    pub use crate::generator::{Count, GenStep, Generator};
 }
 
 /// Types that several parts of the engine's contract share.
@@ -89,7 +89,12 @@ pub use pie::core::context::Context as RawContext;
 pub use pie::core::inference::Output as RawOutput;
 
 // Crates that inferlets commonly need, in the versions that the SDK was built with.
-pub use {futures, schemars, serde, serde_json, wstd};
+pub use {futures, serde, serde_json, wstd};
+
+#[cfg(not(feature = "schemars-1"))]
+pub use ::schemars;
+#[cfg(feature = "schemars-1")]
+pub use ::schemars_1 as schemars;
 
 #[doc(hidden)]
 pub use wit_bindgen;

@@ -1,8 +1,8 @@
 //! Messages between inferlets of one engine: queues and broadcasts.
 //!
 //! `push`, `pull`, `broadcast` and `subscribe` end the run when the engine refuses them, for example because a topic's
-//! name is too long. The forms that begin with `try_` return the error instead. A full queue is no such refusal: `push`
-//! waits for room.
+//! name is too long. The forms that begin with `try_` return the error instead. A full queue does not end the run:
+//! `push` waits for room.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::Result;
 const FULL: &str = "the queue is full";
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Appends to a queue; one `pull` takes each message. Waits while the queue is full, and lets nothing else of the program
-/// run meanwhile: [`push_wait`] does, and [`try_push`] fails instead.
+/// Appends to a queue; one `pull` takes each message. Waits while the queue is full, and blocks the whole program
+/// meanwhile. [`push_wait`] blocks only its own task, and [`try_push`] fails instead.
 pub fn push(topic: &str, message: &str) {
     if let Err(error) = block_on(push_wait(topic, message)) {
         panic!("{error}");

@@ -43,7 +43,7 @@ pub(crate) struct Plan {
     pub positions: Vec<u32>,
     /// How many of the last tokens are only scored; the context drops them after the pass.
     pub scored: u32,
-    /// Drafts that the engine verifies behind the tokens, and their positions. Each request then has as many slots as
+    /// Drafts that the engine verifies after the tokens, and their positions. Each request then has as many slots as
     /// tokens were chosen.
     pub drafts: (Vec<u32>, Vec<u32>),
     pub attention: Vec<Vec<u32>>,

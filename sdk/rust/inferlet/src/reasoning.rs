@@ -4,7 +4,7 @@ use crate::model::Model;
 use crate::pie::instruct::reasoning as raw;
 use crate::Result;
 
-/// What a batch of tokens contained.
+/// The content of a batch of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// No reasoning in these tokens.

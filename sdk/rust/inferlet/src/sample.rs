@@ -2,6 +2,7 @@
 //! computed there.
 
 use crate::pie::core::inference::Sampler as RawSampler;
+use crate::Result;
 
 /// Chooses one token for each slot. Temperature 0 is greedy for every variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,6 +83,27 @@ impl Sampler {
     }
 }
 
+/// Fails where a temperature or a share is outside its range. The constructors are `const`, so the check comes when the
+/// sampler or probe is used, before anything is computed.
+pub(crate) fn check_ranges(raw: &RawSampler) -> Result<()> {
+    let (temperature, p) = match *raw {
+        RawSampler::TopP((temperature, p)) | RawSampler::MinP((temperature, p)) => (temperature, p),
+        RawSampler::TopKTopP((temperature, _, p)) => (temperature, p),
+        RawSampler::TopK((temperature, _)) | RawSampler::Multinomial((temperature, _)) => {
+            (temperature, 0.0)
+        }
+        RawSampler::Dist((temperature, _)) => (temperature, 0.0),
+        _ => return Ok(()),
+    };
+    if !temperature.is_finite() || temperature < 0.0 {
+        return Err(format!("temperature must be 0 or more, not {temperature}"));
+    }
+    if !(0.0..=1.0).contains(&p) {
+        return Err(format!("p must be between 0 and 1, not {p}"));
+    }
+    Ok(())
+}
+
 /// Reads what the model computed at a position, without choosing a token.
 pub trait Probe {
     #[doc(hidden)]
@@ -157,3 +179,27 @@ impl Probe for Embedding {
 pub trait GivesLogprobs: Probe {}
 impl GivesLogprobs for Logprob {}
 impl<T: AsRef<[u32]>> GivesLogprobs for Logprobs<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_checked_and_the_argument_is_named() {
+        let said = |sampler: Sampler| check_ranges(&sampler.to_raw());
+        let temperature = |t: &str| Err(format!("temperature must be 0 or more, not {t}"));
+        let share = |p: &str| Err(format!("p must be between 0 and 1, not {p}"));
+        assert_eq!(said(Sampler::top_p(-1.0, 0.9)), temperature("-1"));
+        assert_eq!(said(Sampler::top_k(f32::INFINITY, 3)), temperature("inf"));
+        assert_eq!(said(Sampler::multinomial(f32::NAN, 1)), temperature("NaN"));
+        assert_eq!(said(Sampler::top_p(1.0, 1.5)), share("1.5"));
+        assert_eq!(said(Sampler::min_p(1.0, -0.5)), share("-0.5"));
+        assert_eq!(said(Sampler::top_k_top_p(1.0, 3, f32::NAN)), share("NaN"));
+        let probe = Distribution { temperature: -2.0, k: 0 };
+        assert_eq!(check_ranges(&probe.to_raw()), temperature("-2"));
+        for fine in [Sampler::Argmax, Sampler::top_p(0.0, 1.0), Sampler::min_p(2.0, 0.0)] {
+            assert_eq!(said(fine), Ok(()));
+        }
+        assert_eq!(said(Sampler::Embedding), Ok(()));
+    }
+}

@@ -5,8 +5,8 @@ use crate::model::Model;
 use crate::pie::instruct::tool_use as raw;
 use crate::pie::plus::calls::assembling;
 use crate::pie::plus::fallible;
+use crate::schemars::JsonSchema;
 use crate::Result;
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 use std::any::Any;
@@ -52,7 +52,7 @@ pub fn schema<T: JsonSchema>(name: &str, description: &str) -> String {
         .to_string()
 }
 
-/// What a batch of tokens contained.
+/// The content of a batch of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// No call is complete; [`Decoder::is_assembling`] tells whether one has begun.
@@ -125,8 +125,8 @@ impl Decoder {
 }
 
 /// Returns the tokens that tell the model which tools (JSON schemas) it has.
-pub fn equip_prefix<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Result<Vec<u32>> {
-    raw::equip(model.inner(), &owned(schemas))
+pub fn equip_prefix(model: &Model, schemas: &(impl Schemas + ?Sized)) -> Result<Vec<u32>> {
+    raw::equip(model.inner(), &schemas.texts())
 }
 
 /// Returns the tokens that give a tool's result back to the model.
@@ -144,15 +144,69 @@ pub fn parse_call(model: &Model, text: &str) -> Option<(String, String)> {
 }
 
 /// Returns a grammar of the model's native call format, or None if the model has none.
-pub fn native_grammar<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Option<Grammar> {
-    raw::format(model.inner(), &owned(schemas)).map(Grammar::wrap)
+pub fn native_grammar(model: &Model, schemas: &(impl Schemas + ?Sized)) -> Option<Grammar> {
+    raw::format(model.inner(), &schemas.texts()).map(Grammar::wrap)
 }
 
 /// Returns a matcher of the native call format, for `GrammarConstraint::new`, or None if the model has none.
-pub fn native_matcher<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Option<Matcher> {
-    fallible::create_tool_matcher(model.inner(), &owned(schemas)).ok().map(Matcher::wrap)
+pub fn native_matcher(model: &Model, schemas: &(impl Schemas + ?Sized)) -> Option<Matcher> {
+    fallible::create_tool_matcher(model.inner(), &schemas.texts()).ok().map(Matcher::wrap)
 }
 
-fn owned<S: AsRef<str>>(schemas: &[S]) -> Vec<String> {
-    schemas.iter().map(|schema| schema.as_ref().to_string()).collect()
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of tool schemas",
+    label = "expected a slice, a `Vec` or an array of `String` or `&str`",
+    note = "pass an array of more than 64 schemas as a slice: `&schemas[..]`"
+)]
+/// A list of tools, each described by the text of a JSON schema: a slice, a `Vec` or an array of texts.
+///
+/// This is a trait, and not a slice of a generic type, so that the compiler knows the type of `&[]`: the trait is
+/// implemented for one type of empty arrays only.
+pub trait Schemas {
+    /// The texts of the schemas.
+    #[doc(hidden)]
+    fn texts(&self) -> Vec<String>;
 }
+
+impl<S: AsRef<str>> Schemas for [S] {
+    fn texts(&self) -> Vec<String> {
+        self.iter().map(|schema| schema.as_ref().to_string()).collect()
+    }
+}
+
+impl<S: AsRef<str>> Schemas for Vec<S> {
+    fn texts(&self) -> Vec<String> {
+        self[..].texts()
+    }
+}
+
+impl<L: Schemas + ?Sized> Schemas for &L {
+    fn texts(&self) -> Vec<String> {
+        (**self).texts()
+    }
+}
+
+impl<L: Schemas + ?Sized> Schemas for Box<L> {
+    fn texts(&self) -> Vec<String> {
+        (**self).texts()
+    }
+}
+
+impl Schemas for [&str; 0] {
+    fn texts(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+macro_rules! schemas_of_arrays {
+    ($($length:literal)*) => {
+        $(impl<S: AsRef<str>> Schemas for [S; $length] {
+            fn texts(&self) -> Vec<String> {
+                self[..].texts()
+            }
+        })*
+    };
+}
+
+schemas_of_arrays!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
+schemas_of_arrays!(33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64);

@@ -4,7 +4,7 @@ use crate::adapter::Adapter;
 use crate::pie::zo::zo;
 use crate::Result;
 
-/// How an adapter is to be searched.
+/// The settings of a search for better adapter weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
     /// The rank of the adapter's matrices.

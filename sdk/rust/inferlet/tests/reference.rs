@@ -88,6 +88,8 @@ async fn steps(ctx: &mut Context, model: &Model, chosen_token: u32) -> Result<()
         }
     }
 
+    let (long, short): (u32, u64) = (256, 9);
+    let _ = ctx.generate(Sampler::Argmax).max_tokens(long).horizon(short);
     let mut g = ctx.generate(Sampler::Argmax).max_tokens(4).stop(&[1]).add_stop(&[2]).horizon(9);
     let every = g.probe_each_step(0, Entropy);
     while let Some(mut step) = g.next()? {
@@ -232,6 +234,11 @@ fn decoders(model: &Model, tokens: Vec<u32>) -> Result<()> {
     }
     let schema = "{}";
     let _: Vec<u32> = tools::equip_prefix(model, &[schema])?;
+    let _: Vec<u32> = tools::equip_prefix(model, &[])?;
+    let owned: Vec<String> = vec![schema.to_string()];
+    let _: Vec<u32> = tools::equip_prefix(model, &owned)?;
+    let _: Vec<u32> = tools::equip_prefix(model, &owned[..])?;
+    let _: Vec<u32> = tools::equip_prefix(model, &[&owned[0], &owned[0]])?;
     let _: Vec<u32> = tools::answer_prefix(model, "name", "{}");
     let _: Option<(String, String)> = tools::parse_call(model, "text");
     let _: Option<inferlet::Grammar> = tools::native_grammar(model, &[schema]);

@@ -174,7 +174,7 @@ def _outgoing(method: str, url: str, headers: list[tuple[str, str]], body: bytes
 
 
 async def _write_body(url: str, outgoing_body: Any, body: bytes) -> None:
-    """Writes the body. A server may answer before it has read all; then the rest is of no use."""
+    """Writes the body. A server may answer before it has read all; the rest is then not needed."""
     with outgoing_body.write() as stream:
         try:
             await write(stream, body)

@@ -25,18 +25,18 @@ _TEXTS = {
     "ConnectionTerminated": "the other side has closed the connection",
     "ConnectionTimeout": "no connection was made in time",
     "ConnectionReadTimeout": "the response did not arrive in time (runtime.http.timeout_secs)",
-    "TlsProtocolError": "TLS failed; the port may be one of plain HTTP",
+    "TlsProtocolError": "TLS failed; the port may speak plain HTTP",
     "TlsCertificateError": (
         "the server's certificate is not valid; the engine trusts the certificates of its system"
     ),
-    "HttpRequestMethodInvalid": "the engine does not send requests of this method",
+    "HttpRequestMethodInvalid": "the engine does not send requests with this method",
     "HttpRequestUriInvalid": (
         "the URL is malformed, or has a user and a password; send these in a header"
     ),
     "HttpResponseTimeout": "no response came in time",
     "HttpResponseIncomplete": "the response ended before it was complete",
     "HttpResponseHeaderSectionSize": "the head of the response is too long",
-    "HttpProtocolError": "what the server sent is not HTTP",
+    "HttpProtocolError": "the server's answer is not HTTP",
 }
 
 

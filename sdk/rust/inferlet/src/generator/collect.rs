@@ -1,9 +1,9 @@
 //! Generators that run to their end.
 
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::schemars::JsonSchema;
 use crate::{chat, Grammar, Result};
 
 use super::chained::Chained;

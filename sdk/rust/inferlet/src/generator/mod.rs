@@ -54,8 +54,11 @@ impl<'ctx> Generator<'ctx> {
         self
     }
 
-    /// Ends the generation after `n` accepted tokens.
-    pub fn max_tokens(self, n: usize) -> Self {
+    /// Ends the generation after `n` accepted tokens. `n` may be of any integer type. A
+    /// negative number panics.
+    #[track_caller]
+    pub fn max_tokens(self, n: impl Count) -> Self {
+        let n = count("max_tokens", n);
         self.with(|options| options.max_tokens = Some(n))
     }
 
@@ -124,8 +127,11 @@ impl<'ctx> Generator<'ctx> {
         self.with(|options| options.seed = Some(seed))
     }
 
-    /// Says how many tokens you expect, from which the engine computes bids.
-    pub fn horizon(self, n: usize) -> Self {
+    /// Says how many tokens you expect, from which the engine computes bids. `n` may be of any integer type. A
+    /// negative number panics.
+    #[track_caller]
+    pub fn horizon(self, n: impl Count) -> Self {
+        let n = count("horizon", n);
         self.with(|options| options.horizon = Some(n))
     }
 
@@ -171,11 +177,43 @@ impl<'ctx> Generator<'ctx> {
     }
 }
 
+/// An integer that counts tokens. Programs read counts from their input as the type that suits them.
+pub trait Count: TryInto<usize> + Copy + fmt::Display {}
+
+impl<N: TryInto<usize> + Copy + fmt::Display> Count for N {}
+
+/// Numbers that are too large for the guest's memory are no limit.
+#[track_caller]
+fn count(name: &str, n: impl Count) -> usize {
+    n.try_into().unwrap_or_else(|_| {
+        assert!(!n.to_string().starts_with('-'), "{name} is {n}, but it must be 0 or more");
+        usize::MAX
+    })
+}
+
 impl fmt::Debug for Generator<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Generator")
             .field("tokens_generated", &self.tokens_generated())
             .field("is_done", &self.is_done())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_integers_of_any_type() {
+        assert_eq!(count("n", 7), 7); // a literal
+        assert_eq!((count("n", 7u32), count("n", 7usize), count("n", 7u64)), (7, 7, 7));
+        assert_eq!(count("n", u128::MAX), usize::MAX);
+    }
+
+    #[test]
+    #[should_panic(expected = "max_tokens is -1, but it must be 0 or more")]
+    fn negative_counts_are_named() {
+        count("max_tokens", -1);
     }
 }

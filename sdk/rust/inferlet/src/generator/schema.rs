@@ -1,7 +1,8 @@
 //! The JSON Schema of a Rust type, in keywords that the engine enforces.
 
-use schemars::JsonSchema;
 use serde_json::{json, Value};
+
+use crate::schemars::{self, JsonSchema};
 
 /// Larger numbers are not exact in every JSON reader.
 const MAX_EXACT: i64 = (1 << 53) - 1;

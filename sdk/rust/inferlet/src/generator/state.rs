@@ -9,7 +9,7 @@ use crate::inference::Matcher;
 use crate::output::{Output, SampleHandle};
 use crate::pass::{InFlight, Plan, Request, Step};
 use crate::pie::core::inference::Output as RawOutput;
-use crate::sample::Sampler;
+use crate::sample::{check_ranges, Sampler};
 use crate::spec::Drafter;
 use crate::Result;
 
@@ -123,6 +123,10 @@ impl<'ctx> State<'ctx> {
                 "Sampler::{sampler:?} chooses no token; use it with ctx.forward()"
             ));
         }
+        check_ranges(&self.options.sampler.to_raw())?;
+        for probe in &self.options.each_step {
+            check_ranges(&probe.raw)?;
+        }
         self.auto = None;
         let fresh = std::mem::take(&mut self.fresh);
         self.done |= self.options.max_tokens.is_some_and(|max| self.generated >= max);
@@ -175,9 +179,9 @@ impl<'ctx> State<'ctx> {
     /// Whether the engine applies the constraints to the steps. It does where tokens are drafted, because a mask holds for
     /// one position only.
     pub fn engine_matches(&self) -> bool {
-        let is_matcher = |constraint: &Box<dyn Constrain>| constraint.matcher().is_some();
+        let mut constraints = self.options.constraints.iter();
         !matches!(self.options.drafter, Drafter::None)
-            && self.options.constraints.iter().all(is_matcher)
+            && constraints.all(|constraint| constraint.matcher().is_some())
     }
 
     /// The matchers behind the constraints. A constraint of the program's own has none.
@@ -268,7 +272,7 @@ impl<'ctx> State<'ctx> {
 
     /// A pass over the buffer, which continues the sequence from `start`; nothing is read yet.
     pub fn plan(&self, start: u32) -> Result<Plan> {
-        // A generation may begin behind what was flushed: it samples the last position.
+        // A generation may begin after what was flushed: it samples the last position.
         if self.ctx.buffer().is_empty() && (self.steps > 0 || start == 0) {
             return Err(match self.steps {
                 0 => "empty input: nothing to continue from. Append tokens or call cue() before generate()",
@@ -329,7 +333,7 @@ impl<'ctx> State<'ctx> {
         self.steps -= 1;
     }
 
-    /// Called after a step has run. Accepts the tokens that its sampler chose, and settles the pages.
+    /// Called after a step has run. Accepts the tokens that its sampler chose, and commits full pages.
     pub fn settle(&mut self, submitted: Submitted, raw: RawOutput) -> Result<Output> {
         let Submitted { mut pass, drafted, mut slot_ends, samples, .. } = submitted;
         if let Drafter::Engine { tokens, positions } = &mut self.options.drafter {
@@ -338,7 +342,7 @@ impl<'ctx> State<'ctx> {
         }
         let matched = pass.keep_drafts(&raw, slot_ends.len());
         slot_ends.iter_mut().enumerate().for_each(|(i, end)| *end += matched * (i + 1));
-        self.steps += matched as u64; // a step that chose several tokens stands for as many
+        self.steps += matched as u64; // each chosen token counts as one step
         let sampler = SampleHandle(0);
         let mut output = Output::new(raw, slot_ends, samples.then_some(sampler));
         if !samples {

@@ -49,7 +49,7 @@ impl Thoughts {
         Ok(None)
     }
 
-    /// The Lark grammar of a document of this JSON Schema, behind thoughts if there are any.
+    /// The Lark grammar of a document of this JSON Schema, after thoughts if there are any.
     pub fn grammar(&self, schema: &str) -> String {
         let mark = |(text, id): (&str, Option<u32>)| {
             id.map_or_else(|| serde_json::Value::from(text).to_string(), |id| format!("<[{id}]>"))
@@ -68,7 +68,7 @@ impl Thoughts {
         )
     }
 
-    /// The text behind the thoughts.
+    /// The text after the thoughts.
     pub fn document(&self, model: &Model, tokens: &[u32]) -> Result<String> {
         if let Some(id) = self.close.1 {
             let end = tokens.iter().position(|token| *token == id).map_or(0, |index| index + 1);

@@ -38,7 +38,7 @@ pub fn request(method: &str, url: &str) -> Builder {
     }
 }
 
-/// A request that is to be sent. `send` reports errors in its parts.
+/// A request before it is sent. `send` reports errors in its parts.
 pub struct Builder {
     method: String,
     url: String,

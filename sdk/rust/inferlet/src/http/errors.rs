@@ -3,7 +3,7 @@
 use super::bindings::wasi::http::types::{http_error_code, ErrorCode};
 use super::bindings::wasi::io::error::Error as IoError;
 
-/// Why a request failed, behind its URL.
+/// The reason why a request failed, as it stands after the URL in the error.
 pub(super) fn describe(url: &str, error: ErrorCode) -> String {
     format!("{url}: {}", why(error))
 }
@@ -43,7 +43,7 @@ fn why(error: ErrorCode) -> String {
         ErrorCode::ConnectionTerminated => "the other side has closed the connection",
         ErrorCode::ConnectionTimeout => "no connection was made in time",
         ErrorCode::ConnectionReadTimeout => "the response did not arrive in time (runtime.http.timeout_secs)",
-        ErrorCode::TlsProtocolError => "TLS failed; the port may be one of plain HTTP",
+        ErrorCode::TlsProtocolError => "TLS failed; the port may speak plain HTTP",
         ErrorCode::TlsCertificateError => {
             "the server's certificate is not valid; the engine trusts the certificates of its system"
         }
@@ -51,14 +51,14 @@ fn why(error: ErrorCode) -> String {
             let alert = alert.alert_message.unwrap_or_default();
             return format!("the server refused to speak TLS: {alert}");
         }
-        ErrorCode::HttpRequestMethodInvalid => "the engine does not send requests of this method",
+        ErrorCode::HttpRequestMethodInvalid => "the engine does not send requests with this method",
         ErrorCode::HttpRequestUriInvalid => {
             "the URL is malformed, or has a user and a password; send these in a header"
         }
         ErrorCode::HttpResponseTimeout => "no response came in time",
         ErrorCode::HttpResponseIncomplete => "the response ended before it was complete",
         ErrorCode::HttpResponseHeaderSectionSize(_) => "the head of the response is too long",
-        ErrorCode::HttpProtocolError => "what the server sent is not HTTP",
+        ErrorCode::HttpProtocolError => "the server's answer is not HTTP",
         ErrorCode::InternalError(Some(text)) => return text,
         other => return words(&format!("{other:?}")),
     };

@@ -18,7 +18,7 @@ mod stream;
 pub mod bindings {
     #![allow(clippy::all, missing_docs)]
     wit_bindgen::generate!({
-        path: "../../wasi",
+        path: "wasi",
         world: "server",
         pub_export_macro: true,
         export_macro_name: "export_http",
