@@ -1,5 +1,5 @@
-// Several answers to one prompt, of which the likeliest is returned. The prompt is computed once.
-// One pass over the tokens of an answer reads how likely each of them was.
+// Draws several answers to one prompt and returns the likeliest. The prompt is computed once. One
+// pass over the tokens of an answer reads how likely each of them was.
 #include <inferlet/inferlet.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 //! An answer of the model: its text, its thoughts and its tool calls, until it calls no more tools.
 
+use crate::calls::{readable, HeldCalls, Visible};
 use crate::{listen, Input, Talk};
 use inferlet::chat::{Decoder, Event};
 use inferlet::futures::future::{select, Either, LocalBoxFuture};
@@ -30,7 +31,7 @@ pub async fn answer(talk: &mut Talk, input: &Input, mut inbox: Inbox) -> Result<
             break;
         }
         for (name, arguments) in said.calls {
-            session::send(&json!({ "call": format!("{name}({arguments})") }).to_string());
+            session::send(&json!({ "call": readable(&name, &arguments) }).to_string());
             let result = talk.tools.call(&name, &arguments);
             talk.context.answer_tool(&name, &result);
         }
@@ -51,9 +52,16 @@ struct Said {
 
 async fn generate(talk: &mut Talk, input: &Input, mut inbox: Inbox) -> Result<(Said, Inbox)> {
     let mut speech = Speech::new(talk);
+    let held = match talk.tools.is_empty() {
+        true => None,
+        false => HeldCalls::new(&talk.model, &talk.tools.schemas(), talk.tools.names()),
+    };
     let sampler = Sampler::top_p(input.temperature.unwrap_or(0.7), 0.95);
     let limit = input.max_tokens.unwrap_or(2048);
     let mut generator = talk.context.generate(sampler).max_tokens(limit);
+    if let Some(held) = held {
+        generator = generator.constrain(held);
+    }
     let mut stopped = false;
     while let Some(step) = generator.next()? {
         let step = step.execute().boxed_local();
@@ -97,6 +105,8 @@ struct Speech {
     /// The beginning of the answer, as long as it may be the mark of thoughts. None: it is not.
     held: Option<String>,
     call_decoder: Option<tools::Decoder>,
+    /// Holds back the text of calls.
+    visible: Visible,
     calls: Vec<(String, String)>,
 }
 
@@ -109,6 +119,7 @@ impl Speech {
             sent: 0,
             held: Some(String::new()),
             call_decoder: (!talk.tools.is_empty()).then(|| tools::Decoder::new(&talk.model)),
+            visible: Visible::default(),
             calls: Vec::new(),
         }
     }
@@ -151,21 +162,39 @@ impl Speech {
 
     fn show(&mut self, text: &str) {
         let Some(held) = &mut self.held else {
-            return tell("delta", text);
+            return self.say(text);
         };
         held.push_str(text);
         let begun = held.trim_start();
         let may_be_mark = begun.starts_with(['<', '[']) && begun.len() <= MARK_BYTES;
         if !begun.is_empty() && !may_be_mark {
-            self.end();
+            self.release();
         }
+    }
+
+    /// Sends what turned out to be no thought.
+    fn release(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.say(&held);
+        }
+    }
+
+    /// Sends text of the answer. The client sees a call as a line of its own, and not as the model writes it.
+    fn say(&mut self, text: &str) {
+        let Some(decoder) = &self.call_decoder else {
+            return tell("delta", text);
+        };
+        let called = !self.calls.is_empty();
+        tell(
+            "delta",
+            &self.visible.push(text, decoder.is_assembling(), called),
+        );
     }
 
     /// Sends what was held back. Called at the end of the answer.
     fn end(&mut self) {
-        if let Some(held) = self.held.take() {
-            tell("delta", &held);
-        }
+        self.release();
+        tell("delta", &self.visible.rest());
     }
 }
 

@@ -12,10 +12,11 @@
 //! | `{"tools": null}` | lists the MCP servers and their tools | `{"note": "…"}` |
 //! | `{"tools": ["…"]}` | begins a conversation in which the model may call the tools of these servers | `{"note": "…"}` |
 //!
-//! A message that cannot be carried out is answered by a note that says why. A turn that fails ends its answer with such a
-//! note; other messages change nothing then.
+//! If a message cannot be carried out, the answer is a note that says why, and nothing changes. A turn that fails ends
+//! its answer with such a note.
 
 mod answer;
+mod calls;
 mod tools;
 
 use answer::Inbox;

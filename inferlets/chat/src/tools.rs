@@ -32,6 +32,11 @@ impl Toolbox {
         self.0.len()
     }
 
+    pub fn names(&self) -> Vec<String> {
+        let name = |(_, tool): &(_, Value)| tool["name"].as_str().unwrap_or_default().to_string();
+        self.0.iter().map(name).collect()
+    }
+
     /// The tools in the form that models know.
     pub fn schemas(&self) -> Vec<String> {
         let schema = |(_, tool): &(_, Value)| {

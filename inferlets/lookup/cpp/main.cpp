@@ -18,7 +18,7 @@ class Lookup : public Speculator {
       for (size_t i = found + 1; i < std::min(found + 5, last); ++i) drafts.push_back(text_[i]);
       break;
     }
-    return {drafts, {}};  // right behind the sequence
+    return {drafts, {}};  // after the sequence
   }
   void Accept(std::span<const uint32_t> accepted) override { text_.append_range(accepted); }
 

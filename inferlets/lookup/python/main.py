@@ -12,7 +12,7 @@ class Lookup:
         last = len(self.text) - 1
         for found in range(last - 1, -1, -1):
             if self.text[found] == self.text[last]:
-                return self.text[found + 1 : min(found + 5, last)], []  # right behind the sequence
+                return self.text[found + 1 : min(found + 5, last)], []  # after the sequence
         return [], []
 
     def accept(self, tokens: list[int]) -> None:

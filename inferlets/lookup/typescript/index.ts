@@ -18,7 +18,7 @@ class Lookup implements Speculator {
     const last = this.#text.length - 1;
     const found = last > 0 ? this.#text.lastIndexOf(this.#text[last]!, last - 1) : -1;
     const drafts = found < 0 ? [] : this.#text.slice(found + 1, Math.min(found + 5, last));
-    return [Uint32Array.from(drafts), new Uint32Array()]; // right behind the sequence
+    return [Uint32Array.from(drafts), new Uint32Array()]; // after the sequence
   }
 
   accept(tokens: Uint32Array): void {

@@ -16,6 +16,7 @@ use inferlet::sample::{Distribution, Logits};
 use inferlet::Constrain;
 use serde_json::{json, Value};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 
 /// Some more text of a choice.
 #[derive(Default)]
@@ -284,12 +285,9 @@ async fn run(
             Event::Done(_) => break,
             Event::Idle | Event::Interrupt(_) => String::new(),
         };
-        let said = speech.take(&output.tokens, text)?;
-        if !said.text.is_empty() || !said.thought.is_empty() || !scored.is_empty() {
-            say(Delta {
-                tokens: scored,
-                ..said
-            });
+        let said = speech.take(&output.tokens, text, scored)?;
+        if !said.text.is_empty() || !said.thought.is_empty() || !said.tokens.is_empty() {
+            say(said);
         }
         if speech.stopped_by.is_some() {
             break;
@@ -334,6 +332,8 @@ struct Speech<'a> {
     visible: Visible,
     stops: Stops,
     stopped_by: Option<String>,
+    /// The log-probabilities of tokens of which it is not known yet whether they are thoughts.
+    scored: VecDeque<Scored>,
 }
 
 impl<'a> Speech<'a> {
@@ -346,11 +346,13 @@ impl<'a> Speech<'a> {
             visible: Visible::default(),
             stops: Stops::new(&options.stops),
             stopped_by: None,
+            scored: VecDeque::new(),
         }
     }
 
-    /// Takes tokens, and the text that became visible with them.
-    fn take(&mut self, tokens: &[u32], text: String) -> Result<Delta> {
+    /// Takes tokens, the text that became visible with them, and their log-probabilities, if they were asked for.
+    fn take(&mut self, tokens: &[u32], text: String, scored: Vec<Scored>) -> Result<Delta> {
+        self.scored.extend(scored);
         let pieces = match &mut self.thoughts {
             Some(thoughts) => thoughts.take(tokens, text)?,
             None => vec![Split::answer(tokens, text)],
@@ -364,6 +366,7 @@ impl<'a> Speech<'a> {
             let shown = self.show(piece)?;
             all.text += &shown.text;
             all.thought += &shown.thought;
+            all.tokens.extend(shown.tokens);
             if self.stopped_by.is_some() {
                 break;
             }
@@ -375,6 +378,7 @@ impl<'a> Speech<'a> {
         if let Some(calls) = &mut self.calls {
             calls.feed(&split.tokens)?;
         }
+        let tokens = self.scores_of(&split);
         let (mut text, stop) = self.stops.push(&split.text);
         self.stopped_by = stop;
         if let Some(calls) = &self.calls {
@@ -384,8 +388,19 @@ impl<'a> Speech<'a> {
         Ok(Delta {
             text,
             thought: split.thought,
+            tokens,
             ..Delta::default()
         })
+    }
+
+    /// The log-probabilities of the next tokens, without those of thoughts.
+    fn scores_of(&mut self, split: &Split) -> Vec<Scored> {
+        if split.hidden > 0 {
+            self.scored.drain(..split.hidden.min(self.scored.len()));
+            return Vec::new();
+        }
+        let count = split.tokens.len().min(self.scored.len());
+        self.scored.drain(..count).collect()
     }
 
     /// The end of the text: what was held back, and the calls.

@@ -183,7 +183,7 @@ impl Completion {
         Ok(((0..count).map(empty).collect(), self.no_usage()))
     }
 
-    /// What a request costs that generates nothing.
+    /// The usage of a request that generates nothing.
     fn no_usage(&self) -> Usage {
         Usage {
             prompt: self.prompts.iter().map(|prompt| prompt.tokens.len()).sum(),
@@ -201,7 +201,7 @@ impl Completion {
         head.as_object().cloned().unwrap_or_default()
     }
 
-    /// The log-probabilities of tokens, the first of which begins at the character `offset` of prompt and answer.
+    /// The log-probabilities of tokens. The first token begins at the character `offset` of prompt and answer.
     fn logprobs(&self, tokens: &[&Scored], offset: &mut usize) -> Value {
         if !self.shows_logprobs {
             return Value::Null;

@@ -183,7 +183,7 @@ impl Options {
         })
     }
 
-    /// What the text of an answer is held to, if it is held to anything.
+    /// The grammar that the text of an answer must follow, if there is one.
     pub fn constraint(&self) -> inferlet::Result<Option<Box<dyn Constrain>>> {
         if let Some(constraint) = self.form.constraint(&self.model)? {
             return Ok(Some(Box::new(constraint)));

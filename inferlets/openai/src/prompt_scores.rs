@@ -8,7 +8,7 @@ use inferlet::sample::{Distribution, Logprob};
 /// How many tokens are scored in one pass.
 const ROWS_AT_ONCE: usize = 256;
 
-/// Scores each token by the model's distribution behind the tokens before it. The first one has none, so its
+/// Scores each token by the distribution that the model gives for it. The first one has none, so its
 /// log-probability is not a number.
 pub async fn of(options: &Options, tokens: &[u32], top: usize) -> Result<Vec<Scored>> {
     let mut context = Context::new(&options.model)?;

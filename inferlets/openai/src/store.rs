@@ -28,14 +28,18 @@ fn path_of(id: &str) -> Option<String> {
     known.then(|| format!("{FOLDER}/{id}.json"))
 }
 
-/// Stores a response under its id. Returns whether it is stored.
+/// Stores a response under its id. Returns whether it is stored: `/data` may be full.
 pub fn keep(response: &Value, items: &[Value]) -> bool {
     let path = response["id"].as_str().and_then(path_of);
     let text = json!({ "response": response, "items": items }).to_string();
     match path {
         Some(path) if text.len() <= MAX_BYTES => {
             forget_oldest();
-            fs::write(path, text).is_ok()
+            let written = fs::write(&path, text).is_ok();
+            if !written {
+                let _ = fs::remove_file(&path); // a part of it is of no use
+            }
+            written
         }
         _ => false,
     }

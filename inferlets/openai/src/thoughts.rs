@@ -10,7 +10,7 @@ const MARK_BYTES: usize = 32;
 pub struct Thoughts {
     decoder: Decoder,
     state: State,
-    /// The tokens of which it is not known yet whether they are the mark of thoughts.
+    /// The tokens that may still turn out to be the mark of thoughts.
     held: Vec<Split>,
     /// The bytes of the thoughts that were returned.
     sent: usize,
@@ -21,18 +21,20 @@ pub struct Thoughts {
 enum State {
     Unknown,
     Thinking,
-    /// Behind thoughts, before the first letter of the answer.
+    /// After the thoughts, before the first letter of the answer.
     Between,
     Answering,
 }
 
-/// What some tokens were.
+/// The meaning of some tokens.
 #[derive(Default)]
 pub struct Split {
     pub thought: String,
     /// The text and the tokens of the answer.
     pub text: String,
     pub tokens: Vec<u32>,
+    /// The number of tokens that were thoughts, or space behind them. They are no part of the answer.
+    pub hidden: usize,
 }
 
 impl Split {
@@ -41,6 +43,7 @@ impl Split {
             thought: String::new(),
             text,
             tokens: tokens.to_vec(),
+            hidden: 0,
         }
     }
 }
@@ -80,11 +83,13 @@ impl Thoughts {
                 Ok(vec![self.think(tokens.len(), event)])
             }
             State::Between => {
-                let text = text.trim_start().to_string();
-                if !text.is_empty() {
+                let mut split = Split::answer(tokens, text.trim_start().to_string());
+                if split.text.is_empty() {
+                    split.hidden = tokens.len();
+                } else {
                     self.state = State::Answering;
                 }
-                Ok(vec![Split::answer(tokens, text)])
+                Ok(vec![split])
             }
             State::Answering => Ok(vec![Split::answer(tokens, text)]),
         }
@@ -103,6 +108,7 @@ impl Thoughts {
         self.sent += thought.len();
         Split {
             thought,
+            hidden: tokens,
             ..Split::default()
         }
     }

@@ -1,7 +1,7 @@
 /**
  * A swarm: the main program launches workers, which are copies of itself, and puts questions into a queue. Each worker
- * takes the next question when it is free and pushes its answer into another queue. Nobody assigns work, so a slow
- * question keeps one worker busy and no other waiting.
+ * takes the next question when it is free and pushes its answer into another queue. No program
+ * assigns work, so a slow question keeps one worker busy and no other waiting.
  */
 import { Context, messaging, Model, runtime, Sampler } from 'inferlet';
 

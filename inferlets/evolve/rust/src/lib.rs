@@ -1,7 +1,7 @@
 //! A program that teaches its model. It tunes an adapter by evolution strategies until answers begin as it wants.
 //!
 //! A candidate is the adapter with the noise of a seed. Its score is the mean log-probability of the wanted beginning
-//! behind some prompts. The prompts are computed once, by the plain model; every candidate continues forks of them under
+//! after some prompts. The prompts are computed once, by the plain model; every candidate continues forks of them under
 //! the adapter, so all candidates of a generation run in shared batches.
 
 mod plot;
@@ -107,7 +107,7 @@ impl Task {
     async fn new(model: &Model, beginning: &str) -> Result<Self> {
         let wanted = model.tokenizer().try_encode(beginning)?;
         if wanted.is_empty() {
-            return Err("the beginning is empty: say what answers shall begin with".into());
+            return Err("the beginning is empty: give the text that answers should begin with".into());
         }
         let mut prompts = Vec::new();
         for text in PROMPTS {

@@ -1,5 +1,5 @@
 //! Jacobi decoding: guesses the next tokens, lets one pass predict all of them, and takes the predictions as the next
-//! guesses. The predictions behind right guesses are right, so a pass gives at least one token, and often more. The
+//! guesses. The predictions after right guesses are right, so a pass gives at least one token, and often more. The
 //! text is that of greedy decoding.
 
 use inferlet::prelude::*;

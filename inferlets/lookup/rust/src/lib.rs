@@ -23,7 +23,7 @@ impl Speculator for Lookup {
             return Default::default();
         };
         let drafts = before[found + 1..].iter().take(4).copied().collect();
-        (drafts, Vec::new()) // right behind the sequence
+        (drafts, Vec::new()) // after the sequence
     }
 
     fn accept(&mut self, accepted: &[u32]) {
