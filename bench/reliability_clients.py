@@ -55,7 +55,7 @@ class Crowd:
         await asyncio.gather(*(self.generate(client) for client in self.clients[::10]))
 
     async def ping_all(self) -> None:
-        """Those who were idle are still connected."""
+        """Checks that the idle clients are still connected."""
         for client in self.clients:
             try:
                 await client.ask("ping")
@@ -64,7 +64,7 @@ class Crowd:
 
 
 async def never_read(uri: str) -> None:
-    """Asks for much, and reads nothing."""
+    """Sends many requests, and reads no response."""
     socket = await websockets.connect(uri, max_size=None, compression=None)
     client = RawClient(socket)
     await client.ask("auth_identify", username="deaf")

@@ -20,7 +20,7 @@ struct Options {
   std::string compiler;  // the program `pie`
   std::string folder;    // for snapshots, scratch folders and compiled code
   double seconds = 60;
-  uint64_t launches = 0;  // 0: as many as fit into the time
+  uint64_t launches = 0;  // 0: no limit but the time
   uint64_t seed = 1;
 };
 
@@ -37,7 +37,7 @@ Counters Count(host::Engine& engine);
 // Counts again until everything is as it was, for a few seconds at most: threads of the engine
 // close files a moment after a process has ended.
 Counters CountUntil(host::Engine& engine, const Counters& before);
-// Which counters differ, and how: "pages: 3 before, 4 after". Empty if none does.
+// The counters that differ, with both values: "pages: 3 before, 4 after". Empty if none does.
 std::string Differences(const Counters& before, const Counters& after);
 
 // Each part returns its figures, and throws if it cannot measure.

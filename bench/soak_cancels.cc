@@ -31,8 +31,8 @@ constexpr std::array<const char*, kFunctions> kNames = {
 
 enum class Phase { kBefore, kInside, kAfter };
 
-// The moment at which the inferlet is to be cancelled, and what happened so far. One inferlet that
-// is watched runs at a time.
+// The moment at which to cancel the inferlet, and the calls that were seen so far. One inferlet
+// that is watched runs at a time.
 struct Watch {
   std::atomic<int> function = -1;
   std::atomic<Phase> phase = Phase::kBefore;

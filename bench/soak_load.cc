@@ -1,4 +1,4 @@
-// Launches that end in every way, and users who want more memory than there is.
+// Launches that end in every possible way, and users who ask for more memory than there is.
 #include <atomic>
 #include <chrono>
 #include <deque>

@@ -63,9 +63,9 @@ def masks(model: Path) -> dict[str, float]:
 
 
 def summarise(cases: list[dict], peers: dict[str, list[dict]]) -> dict[str, float]:
-    """Medians and 99th percentiles over the masks of all grammars that everybody accepts. The time
-    of a mask is the median of its walks; `_first` is that of the first walk. From the second walk
-    on, our masks are those that were kept for the same places of the grammar."""
+    """Medians and 99th percentiles over the masks of all grammars that all packages accept. The
+    time of a mask is the median of its walks; `_first` is that of the first walk. From the second
+    walk on, our masks are those that were kept for the same places of the grammar."""
     for name, results in peers.items():
         for case, result in zip(cases, results, strict=True):
             if "error" in result:

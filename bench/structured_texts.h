@@ -7,7 +7,7 @@ inline constexpr const char* kAskForRecords =
     "Write a JSON list of twelve invented people, each with a name, a city and a short "
     "description.";
 
-// A list that is longer than what is generated.
+// A list that is longer than the generated text.
 inline constexpr const char* kRecords = R"({
   "type": "array", "minItems": 40,
   "items": {"type": "object",
@@ -45,7 +45,7 @@ inline constexpr const char* kCopyPrompts[] = {
     "```",
 };
 
-// Nothing of the answer stands anywhere before.
+// No part of the answer occurs in the prompt.
 inline constexpr const char* kAdversePrompts[] = {
     "Write a surreal poem without repeating any word.",
     "Invent forty random, unrelated facts.",

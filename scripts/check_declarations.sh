@@ -28,10 +28,12 @@ cat >"$folder/tsconfig.json" <<JSON
     "types": [],
     "paths": {
       "inferlet": ["./inferlet/src/index.d.ts"],
-      "inferlet/fs": ["./inferlet/src/files/promises.d.ts"]
+      "inferlet/fs": ["./inferlet/src/files/promises.d.ts"],
+      "inferlet/path": ["./inferlet/src/node/path.d.ts"],
+      "inferlet/timers": ["./inferlet/src/node/timers.d.ts"]
     }
   },
-  "files": ["program.ts", "inferlet/generated/imports.d.ts"]
+  "files": ["program.ts", "inferlet/generated/imports.d.ts", "inferlet/src/files/node.d.ts"]
 }
 JSON
 "$tsc" -p "$folder"

@@ -59,7 +59,7 @@ def run(name: str, suites: tuple[str, ...], selection: str) -> Totals:
 
 def run_quick() -> Totals:
     """What `make test` runs of the matrix: one configuration that differs in everything, and the
-    conformance tests in the two languages whose inferlets compile in no time."""
+    conformance tests in the two languages whose inferlets compile quickly."""
     return run("everything", ("tests/e2e/test_conformance.py",), "rust or cpp")
 
 

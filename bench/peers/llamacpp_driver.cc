@@ -113,14 +113,14 @@ class Driver {
     return context_ * 1e3 / Ms(start);
   }
 
-  // Greedy decoding of `batch` sequences in step, each behind a context of its own.
+  // Greedy decoding of `batch` sequences in step, each with its own context.
   double Decode() {
     Clear();
     for (int s = 0; s < batch_; ++s) Feed(s, 0, Random(context_));
     return Steps(context_);
   }
 
-  // The same behind one context that all of them share, and a few tokens of their own.
+  // The same with one context that all sequences share, and a few tokens of their own.
   double Shared() {
     Clear();
     Feed(0, 0, Random(context_));

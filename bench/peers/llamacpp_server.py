@@ -98,7 +98,7 @@ def run_agents(
 
 
 def _words(index: int, first: int, count: int) -> str:
-    """Words that differ between agents, so that no two prompts begin alike."""
+    """Words that differ between agents, so that no two prompts begin with the same words."""
     numbers = (index * 977 + place * 131 + index * place for place in range(first, first + count))
     return "".join(f" {WORDS[(number // 7 + number) % len(WORDS)]}" for number in numbers)
 

@@ -120,7 +120,7 @@ def _members(lines: list[str], start: int, end: int, public: bool) -> list[Entry
 
 
 def _doc(lines: list[str], number: int, after: int) -> str:
-    """The comment before a declaration, and the one behind it on its last line."""
+    """The comment before a declaration, and the one after it on its last line."""
     doc: list[str] = []
     for line in map(str.strip, reversed(lines[:number])):
         if not line.startswith("//"):

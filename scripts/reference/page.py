@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Entry:
-    """A type or a function, with what belongs to it."""
+    """A type or a function, with its members."""
 
     name: str
     declaration: str

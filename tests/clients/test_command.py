@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,26 @@ def test_detach_list_attach_abort(server):
     _, err = attached.communicate(timeout=world.LIMIT_S)
     assert attached.returncode == 1 and "cancelled" in err
     assert id not in run(server, "list").stdout
+
+
+def test_a_daemon_is_listed_restarted_and_closed(server):
+    done = run(server, "install", world.component("http"), "-m", world.MANIFESTS["http"])
+    assert done.returncode == 0, done.stderr
+    id, _, port = run(server, "daemon", "http-echo", "--", "--x", "1").stdout.split()
+    assert f"{id}  http-echo@0.1.0  port {port}\n" in run(server, "list").stdout
+
+    def about() -> dict:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/about", timeout=60) as answer:
+            return json.load(answer)
+
+    assert (about()["user"], about()["input"]) == ("ada", '{"x": 1}')
+    assert run(server, "restart", id).stdout == "http-echo@0.1.0\n"
+    assert about()["input"] == '{"x": 1}'
+    assert run(server, "abort", id).returncode == 0
+    with pytest.raises(urllib.error.URLError):
+        about()
+    done = run(server, "restart", id)
+    assert done.returncode == 1 and "no daemon" in done.stderr
 
 
 def test_ctrl_c_ends_what_was_submitted(server):

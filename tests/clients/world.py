@@ -1,4 +1,4 @@
-"""What the cases refer to: servers, users with keys, components, files."""
+"""The servers, users with keys, components and files that the cases refer to."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ PIE = os.environ.get("PIE_BINARY", str(ROOT / "build" / "bin" / "pie"))
 MANIFESTS = {
     "session": ROOT / "tests/serve/session/rust/Pie.toml",
     "empty": ROOT / "bench/empty/Pie.toml",
+    "http": ROOT / "tests/serve/http/rust/Pie.toml",
 }
-COMPONENTS = {"session": "serve-session-rust", "empty": "bench-empty"}
+COMPONENTS = {"session": "serve-session-rust", "empty": "bench-empty", "http": "serve-http-rust"}
 
 # Long enough that a test fails only if something hangs, even on a machine that stalls for minutes.
 LIMIT_S = 600

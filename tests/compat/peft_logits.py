@@ -3,7 +3,7 @@
     python peft_logits.py < requests
 
 A request is a line of JSON, {"model", "adapter", "tokens"}: two folders, and a prompt's tokens. The
-answer is a line of JSON, the logits behind each token. It runs in a virtual environment that has
+answer is a line of JSON, the logits after each token. It runs in a virtual environment that has
 torch, transformers and peft.
 """
 

@@ -55,11 +55,46 @@ Task<Result<void>> CheckCachedTokens(Faults& faults) {
   co_return {};
 }
 
+// The SDK counts the pages of a context while a generator steps. What else changes the context must
+// not escape it: a fork asks the engine.
+Task<Result<void>> CheckCountedPages(Faults& faults) {
+  for (const bool is_lent : {false, true}) {
+    Context context = PIE_TRY(Fresh());
+    const raw::Context* const inner = is_lent ? &context.Inner() : nullptr;
+    context.Append({97});
+    Generator generator = context.Generate(Sampler::Argmax());
+    generator.MaxTokens(90).IgnoreEos();
+    for (size_t i = 0; auto step = PIE_TRY(generator.Next()); ++i) {
+      PIE_TRY(co_await step->Execute());
+      const auto expect_counted = [&](std::string when) -> Result<void> {
+        const uint32_t length = PIE_TRY_SYNC(context.Fork()).SeqLen();
+        faults.Expect(context.SeqLen() == length, when + " " + std::to_string(i));
+        return {};
+      };
+      PIE_TRY(expect_counted("after step"));
+      if (i % 9 == 3) PIE_TRY(context.Truncate(1));
+      if (i % 9 == 5) PIE_TRY(co_await context.AppendText("xy").Flush());
+      if (i % 9 == 5) context.Append({98});
+      if (i % 9 == 7) {
+        const std::vector<uint32_t> tokens = {99, 100}, positions = {0, 1};
+        Forward forward = context.Forward();
+        forward.InputAt(tokens, positions);
+        PIE_TRY(co_await forward.Execute());
+      }
+      if (inner != nullptr && i % 9 == 8) (void)inner->ReserveWorkingPages(1);
+      PIE_TRY(expect_counted("behind step"));
+    }
+    faults.Expect(generator.TokensGenerated() == 90, "all tokens");
+  }
+  co_return {};
+}
+
 }  // namespace
 
 Task<Result<void>> CheckContexts(Faults& faults) {
   PIE_TRY(CheckCalls(faults));
   PIE_TRY(co_await CheckRefusedCalls(faults));
   PIE_TRY(co_await CheckCachedTokens(faults));
+  PIE_TRY(co_await CheckCountedPages(faults));
   co_return {};
 }

@@ -26,6 +26,14 @@ Result<Json> Echo(Json input) {
   return input;
 }
 
+Task<Result<std::string>> TakesNothing() {
+  co_return "here";
+}
+
+Result<void> TakesAndReturnsNothing() {
+  return {};
+}
+
 // What a program is given and what it returns, as texts.
 void CheckTexts(Faults& faults) {
   const auto text = [](const Result<std::string>& returned) { return returned.value_or("error"); };
@@ -38,6 +46,20 @@ void CheckTexts(Faults& faults) {
                 "a blank input is an empty object");
   faults.Expect(text(inferlet::detail::Call(&Echo, "null")) == "null", "null stays null");
   faults.Expect(text(inferlet::detail::Call(&Echo, "\"a\"")) == "a", "a string is the text itself");
+  for (const char* input : {"", "{}", "no JSON"}) {
+    faults.Expect(text(inferlet::detail::Call(&TakesNothing, input)) == "here",
+                  "a Main without input ignores it");
+    faults.Expect(text(inferlet::detail::Call(&TakesAndReturnsNothing, input)).empty(),
+                  "a plain Main without input ignores it");
+  }
+}
+
+// The texts of errors of MCP servers.
+void CheckMcpErrors(Faults& faults) {
+  const mcp::McpError plain{.code = -7, .message = "no", .data = std::nullopt};
+  faults.Expect(std::string(plain) == "no (code -7)", "an error without data");
+  const mcp::McpError full{.code = -7, .message = "no", .data = "{\"why\":1}"};
+  faults.Expect(std::string(full) == "no (code -7): {\"why\":1}", "an error's text has its data");
 }
 
 Task<Result<Json>> Main(Json input) {
@@ -45,6 +67,7 @@ Task<Result<Json>> Main(Json input) {
   Faults faults;
   if (group == "json") {
     CheckTexts(faults);
+    CheckMcpErrors(faults);
     PIE_TRY(co_await CheckJson(faults));
     PIE_TRY(co_await CheckDescribed(faults));
   } else if (group == "tasks") {

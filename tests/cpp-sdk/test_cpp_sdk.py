@@ -1,5 +1,5 @@
-"""What only the C++ SDK has: JSON, coroutines, drafts, errors that a context keeps. The inferlet in
-this folder tests itself."""
+"""Tests what only the C++ SDK has: JSON, coroutines, drafts, errors that a context keeps. The
+inferlet in this folder tests itself."""
 
 from __future__ import annotations
 

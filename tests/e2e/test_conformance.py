@@ -2,7 +2,7 @@
 
 `sdk/conformance/README.md` says what the cases do. A case holds when its answer holds `expect`
 (or its error text holds `error`), when the relations below hold, and when all languages answer
-alike, number for number.
+in the same way, number for number.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Marks that the documents carry:
 
 * a shell block whose fence says `sh run` is run, in the root of the tree, with build/bin on PATH; a
-  `text output` block right behind it is what it must print;
+  `text output` block directly after it is what it must print;
 * a comment `from: PATH` before a block says that the block is that file;
 * comments such as `bench` and `/bench` enclose a table (or block) that is compared with the source.
 """
@@ -388,12 +388,18 @@ def test_what_is_promised_about_availability_is_tested():
     assert len(promises) >= 25
     sources = [
         path
-        for pattern in ("src/**/*_test.cc", "tests/hostile/*.cc", "tests/**/test_*.py")
+        for pattern in (
+            "src/**/*_test.cc",
+            "bridge/src/**/*.rs",
+            "tests/hostile/*.cc",
+            "tests/**/test_*.py",
+        )
         for path in ROOT.glob(pattern)
     ]
     texts = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     known = set(re.findall(r"^TEST(?:_F|_P)?\(\w+,\s*(\w+)\)", texts, re.M))
     known |= set(re.findall(r"^(?:async )?def (test_\w+)", texts, re.M))
+    known |= set(re.findall(r"^ *#\[test\]\n *fn (\w+)", texts, re.M))
     for shared, _, _, tests in promises:
         names = code(tests)
         assert names, f"{shared}: no test is named"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import build_clients
-from bakery.toolchain import cache_dir
+from bakery.toolchain import cache_dir, node_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 _LIMIT_S = 600  # the first build of an inferlet compiles its SDK
@@ -94,20 +95,70 @@ def test_wheels(package, tmp_path):
         assert str(tmp_path) in run([sys.executable, "-c", imported], env=path, cwd=tmp_path).stdout
 
 
-def test_the_npm_package(tmp_path):
-    run(["npm", "pack", "--silent", "--pack-destination", tmp_path], cwd=build_clients.javascript())
-    (archive,) = tmp_path.glob("*.tgz")
+def unpacked_npm_package(source: Path, folder: Path) -> Path:
+    """What npm would publish, unpacked where Node looks for packages."""
+    run(["npm", "pack", "--silent", "--pack-destination", folder], cwd=source)
+    (archive,) = folder.glob("*.tgz")
     with tarfile.open(archive) as files:
-        names = files.getnames()
-    assert {"package/package.json", "package/dist/index.js", "package/README.md"} <= set(names)
+        files.extractall(folder, filter="data")
+    about = json.loads((folder / "package/package.json").read_text())
+    assert {"name", "version", "description", "license", "engines"} <= about.keys()
+    assert (folder / "package/README.md").is_file()
+    (folder / "node_modules").mkdir()
+    return (folder / "package").rename(folder / "node_modules" / about["name"])
 
 
-def test_rust_packages(tmp_path):
-    """The archive that cargo would publish holds the sources and the licence's name."""
-    package = ["cargo", "package", "--no-verify", "--allow-dirty", "--offline"]
+def test_the_npm_package_of_the_client(tmp_path):
+    package = unpacked_npm_package(build_clients.javascript(), tmp_path)
+    (package / "node_modules").symlink_to(build_clients.javascript_modules())
+    program = "import { PieClient } from 'pie-client'; console.log(typeof PieClient);"
+    done = run(["node", "--input-type=module", "-e", program], cwd=tmp_path)
+    assert done.stdout == "function\n"
+
+
+def test_the_npm_package_of_the_sdk(tmp_path):
+    """It is TypeScript, which bakery compiles together with a program."""
+    package = unpacked_npm_package(ROOT / "sdk/javascript", tmp_path)
+    assert not (package / "test").exists()
+    (tmp_path / "program.ts").write_text(
+        "import { Context, Model } from 'inferlet';\n"
+        "export const begin = (name: string) => new Context(Model.load(name));\n"
+    )
+    bundle = ["--bundle", "--format=esm", "--platform=neutral", "--outfile=program.js"]
+    outside = ["--external:pie:*", "--external:wasi:*", "--external:node:*"]
+    tool = node_modules() / ".bin" / "esbuild"
+    run([tool, "program.ts", *bundle, *outside], cwd=tmp_path)
+    assert (tmp_path / "program.js").stat().st_size > 10_000
+
+
+def test_the_rust_package_of_the_client(tmp_path):
+    """The archive that cargo would publish compiles by itself."""
+    package = ["cargo", "package", "--allow-dirty", "--offline", "--no-verify"]
     manifest = ROOT / "client/rust/Cargo.toml"
     run([*package, "--manifest-path", manifest, "--target-dir", tmp_path])
     (archive,) = (tmp_path / "package").glob("pie-client-*.crate")
+    folder = unpacked_crate(archive, tmp_path)
+    assert (folder / "README.md").is_file()
+    # What the tests of the clients have compiled is used again.
+    env = {**os.environ, "CARGO_TARGET_DIR": str(cache_dir("cargo/client-rust"))}
+    run(["cargo", "build", "--release", "--offline", "--quiet", "--examples"], cwd=folder, env=env)
+
+
+def test_the_rust_packages_of_the_sdk(tmp_path):
+    """The archives hold all that the crates are made of: the contract too, which lies elsewhere."""
+    for name in ("inferlet-macros", "inferlet"):
+        listing = ["cargo", "package", "--list", "--allow-dirty", "--offline", "-p", name]
+        files = run(listing, cwd=ROOT / "sdk/rust").stdout.split()
+        assert {"src/lib.rs", "README.md", "Cargo.toml"} <= set(files)
+    for name, source in {"wit": ROOT / "wit", "wasi": ROOT / "sdk/wasi"}.items():
+        contract = {f"{name}/{path.relative_to(source)}" for path in source.rglob("*.wit")}
+        assert contract and contract <= set(files)
+    # Nothing outside of the package is named.
+    for path in (ROOT / "sdk/rust/inferlet/src").rglob("*.rs"):
+        assert 'path: "..' not in path.read_text(), path
+
+
+def unpacked_crate(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as files:
-        names = [Path(member).name for member in files.getnames()]
-    assert "lib.rs" in names and "README.md" in names
+        files.extractall(folder, filter="data")
+    return folder / archive.stem

@@ -86,14 +86,16 @@ def test_failures_say_what_was_wrong(name, message):
     assert message in done.stderr
 
 
-def test_tracebacks_show_the_programs_own_lines():
+def test_errors_show_the_programs_own_lines():
     stderr = run("python-sdk", {"do": "fails"}).stderr
     source = (ROOT / "tests/e2e/python-sdk/main.py").read_text().splitlines()
-    line = source.index('        raise ValueError("no key") from error') + 1
-    assert f'File "main.py", line {line}, in fails' in stderr
-    assert 'raise ValueError("no key") from error' in stderr
-    assert "KeyError: 'key'" in stderr
+    code = 'raise ValueError("no key") from error'
+    line = source.index(f"        {code}") + 1
+    error = stderr[stderr.index("error: ") :]
+    assert error.startswith(f"error: no key\n    at fails (main.py:{line}): {code}\n")
+    assert "caused by KeyError: 'key'" in error
     assert "_entry.py" not in stderr
+    assert stderr.count("no key") == 2, "once as the message, once in the line of code"
 
 
 def test_a_script_without_main():

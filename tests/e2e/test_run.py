@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+OPTIMISING = "optimising the code for later runs (Ctrl-C skips this)"
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("rust", "python", "typescript", "cpp")
 every_language = pytest.mark.parametrize("language", LANGUAGES)
@@ -378,11 +379,16 @@ def test_first_run_starts_on_quick_code_and_keeps_good_code(pie, guest, run, tmp
     log = tmp_path / "log"
     command = [pie, "run", "--dummy", *program, "--log", log]
     with subprocess.Popen(
-        command, env={**os.environ, **env}, stdout=subprocess.PIPE, text=True
+        command,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as child:
         assert child.stdout.readline() == "Hello, world!\n"
         assert not kept(), "the run answered before the optimised code was ready"
         assert child.wait(timeout=240) == 0
+        assert child.stderr.read() == f"{OPTIMISING}\n", "it says what it waits for"
     assert len(kept()) == 1
     assert log.read_text().count("compiling") == 1
 

@@ -140,7 +140,7 @@ def test_quotas_are_errors_of_save(run: Run, guest, say, home, tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A small real file system, which fills up soon. Mounting it needs root."""
+    """A small real file system that fills up soon. Mounting it needs root."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]

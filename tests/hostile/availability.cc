@@ -1,5 +1,5 @@
-// Users who take all that they can get: a neighbour of another user goes on as if they were not
-// there, and what they held is free again when they have ended.
+// Users who take all that they can get. A neighbour of another user is not affected, and everything
+// that the attackers held is free again when they have ended.
 #include "availability.h"
 
 namespace pie::host {

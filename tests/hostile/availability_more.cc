@@ -1,4 +1,4 @@
-// More of the same: WASI, host calls that nothing interrupts, and the device.
+// More attacks on other users: by WASI, by host calls that nothing interrupts, and on the device.
 #include <filesystem>
 
 #include "availability.h"
@@ -16,7 +16,8 @@ EngineOptions WithScratch() {
 
 TEST_F(Availability, ManyLongHostCallsHoldUpNobody) {
   StartEngine();
-  // More of them than there are threads that run guests; each call takes a large part of a second.
+  // There are more attackers than threads that run guests, and each call takes a large part of a
+  // second.
   Beside([&] {
     for (int i = 0; i < 8; ++i) Attack("accept_many", 1 << 19);
   });
@@ -31,6 +32,7 @@ TEST_F(Availability, ManyPassesHoldUpNobody) {
 TEST_F(Availability, BuffersOfStreamsAreCharged) {
   EngineOptions options = WithScratch();
   options.limits.max_linear_bytes = 512 << 20;
+  options.limits.max_open_files = 1 << 20;  // memory is short first
   StartEngine(std::move(options));
   const size_t before = ResidentBytes();
   Beside([&] {
@@ -40,6 +42,43 @@ TEST_F(Availability, BuffersOfStreamsAreCharged) {
   for (const auto& attacker : attackers_) {
     ExpectText(attacker->Wait(), Kind::kTrapped, "memory limit");
   }
+}
+
+TEST_F(Availability, OpenFilesLeaveRoomForOthers) {
+  EngineOptions options = WithScratch();
+  options.limits.max_open_files = 500;
+  StartEngine(std::move(options));
+  // The neighbour opens files as well.
+  Beside(
+      [&] {
+        for (int i = 0; i < 4; ++i) Attack("hold_files", 300);
+        for (int i = 0; i < 4; ++i) Attack("hold_files", 60'000);
+      },
+      R"({"mode": "scratch"})");
+  size_t stopped = 0;
+  for (const auto& attacker : attackers_) {
+    if (attacker->exit()) {
+      ExpectText(*attacker->exit(), Kind::kTrapped, "file limit");
+      ++stopped;
+    }
+  }
+  EXPECT_GE(stopped, 4u);
+  EXPECT_LE(engine_->users().Of("mallory")->open_files.used(), 400u);
+}
+
+TEST_F(Availability, UnaskedWritesAreRefused) {
+  StartEngine(WithScratch());
+  // The host would keep what was written until the disk has it.
+  ExpectText(Attack("write_unasked", 2 << 20)->Wait(), Kind::kTrapped, "check-write");
+  ExpectText(Attack("print_unasked", 2 << 20)->Wait(), Kind::kTrapped, "check-write");
+}
+
+TEST_F(Availability, ReadsOfManyStreamsHoldUpNobody) {
+  StartEngine(WithScratch());
+  // All of them together would have three gibibytes of reads under way.
+  Beside([&] {
+    for (int i = 0; i < 8; ++i) Attack("crowd_reads", 6'000);
+  });
 }
 
 TEST_F(Availability, TextsOfHttpRequestsAreCharged) {
@@ -72,6 +111,21 @@ TEST_F(Availability, FoldersFullOfFilesHoldUpNobody) {
         for (int i = 0; i < 8; ++i) Attack("litter", 20'000);
       },
       std::string(kSteady), milliseconds(6'000));
+}
+
+TEST_F(Availability, WritesNearAQuotaHoldUpNobody) {
+  EngineOptions options = WithScratch();
+  options.limits.max_scratch_bytes = 4 << 20;
+  StartEngine(std::move(options));
+  // The neighbour writes files as well, and its account is below that of all scratch folders.
+  Beside(
+      [&] {
+        for (int i = 0; i < 4; ++i) Attack("write_near_quota", 5'000);
+      },
+      R"({"mode": "scratch"})");
+  for (const auto& attacker : attackers_) {
+    EXPECT_FALSE(attacker->exit()) << attacker->exit()->text;
+  }
 }
 
 TEST_F(Availability, FilesOfOneUserHaveALimit) {
@@ -128,6 +182,12 @@ TEST_F(Availability, TextsOfMatchersAreCharged) {
   const size_t before = ResidentBytes();
   Beside([&] { Attack("hoard_matchers", 400'000); });
   EXPECT_LT(ResidentBytes(), before + (size_t{512} << 20));
+  EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
+}
+
+TEST_F(Availability, ExpensiveGrammarsHoldUpNobody) {
+  StartEngine();
+  Beside([&] { Attack("forced_chains", 64); });
   EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
 }
 

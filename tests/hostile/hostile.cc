@@ -132,7 +132,8 @@ TEST_F(Hostile, OutputHasAnEnd) {
 }
 TEST_F(Hostile, PanicGivesTheGuestsOwnMessageAndABacktrace) {
   wasm::Exit exit = RunBeside("panic");
-  ExpectEnds(exit, Kind::kTrapped, "the guest's own message");
+  EXPECT_TRUE(exit.text.starts_with("the guest's own message\n    at ")) << exit.text;
+  ExpectEnds(exit, Kind::kTrapped, "lib.rs:");
   ExpectEnds(exit, Kind::kTrapped, "wasm backtrace");
 }
 TEST_F(Hostile, ErrorIsPassedOn) {
@@ -179,7 +180,8 @@ TEST_F(Hostile, CancelStopsAGuestThatComputes) {
   EXPECT_EQ(process->Wait().kind, Kind::kCancelled);
 }
 TEST_F(Hostile, CancelAtAnyMoment) {
-  // A cancel before the start, during the start, or during a pass ends the guest once and cleanly.
+  // A cancellation before the start, during the start, or during a pass ends the guest once and
+  // cleanly.
   for (int i = 0; i < 60; ++i) {
     auto process = Launch("wait_for_pass_forever");
     std::this_thread::sleep_for(std::chrono::microseconds(i * 50));

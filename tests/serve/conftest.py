@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import configuration
+import openai
 import pytest
 from raw_client import LIMIT_S, RawClient
 
@@ -146,10 +147,8 @@ async def session_client(server: Serving, user: str = "ada") -> RawClient:
     return client
 
 
-@pytest.fixture(scope="module")
-def api(start) -> Serving:
-    """A server with the inferlet of the OpenAI API."""
-    serving = start()
+def with_openai(serving: Serving) -> Serving:
+    """Installs the inferlet of the OpenAI API."""
     manifest = (ROOT / "inferlets/openai/Pie.toml").read_text()
 
     async def install():
@@ -158,3 +157,26 @@ def api(start) -> Serving:
 
     asyncio.run(install())
     return serving
+
+
+@pytest.fixture(scope="module")
+def api(start) -> Serving:
+    """A server with the inferlet of the OpenAI API."""
+    return with_openai(start())
+
+
+def client_of(serving: Serving, key: str = "unused") -> openai.OpenAI:
+    """The official client of the OpenAI API, connected to a server."""
+    base = f"http://127.0.0.1:{serving.port}/v1"
+    return openai.OpenAI(base_url=base, api_key=key, max_retries=0, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def client(api) -> openai.OpenAI:
+    return client_of(api)
+
+
+@pytest.fixture(scope="module")
+def model(client) -> str:
+    """The name of the first model. Its module may have another `client`."""
+    return client.models.list().data[0].id

@@ -19,11 +19,6 @@ def client(api) -> anthropic.Anthropic:
     return anthropic.Anthropic(base_url=base, api_key="unused", max_retries=0, timeout=300)
 
 
-@pytest.fixture(scope="module")
-def model(client) -> str:
-    return client.models.list().data[0].id
-
-
 def test_models(client, model):
     found = client.models.retrieve(model)
     assert found.id == model and found.type == "model"

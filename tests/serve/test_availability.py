@@ -1,4 +1,4 @@
-"""Clients that take all they can get: others are served meanwhile, and the server stops in time."""
+"""Clients that take all they can get. Others are served meanwhile, and the server stops in time."""
 
 from __future__ import annotations
 

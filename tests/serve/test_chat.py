@@ -104,6 +104,30 @@ def test_tools_of_the_configuration(tmp_path):
     assert "there are no MCP servers" in said
 
 
+ANSWERS = """
+[[answer]]
+when = "How much"
+say = '''Let me see. <tool_call>
+{"name": "prise", "arguments": {"pie": "plum"}}
+</tool_call>'''
+
+[[answer]]
+say = "That is all."
+"""
+
+
+def test_a_call_is_held_by_its_grammar_and_shown_as_a_line(tmp_path):
+    """The model would call a tool that does not exist, for a pie that the schema does not have."""
+    script = tmp_path / "answers.toml"
+    script.write_text(ANSWERS)
+    chat = start(tmp_path / "home", config=KITCHEN + DUMMY + f'script = "{script}"\n')
+    said, errors = chat.communicate("/tools kitchen\nHow much is it?\n", LIMIT_S)
+    assert chat.returncode == 0, errors
+    assert "Let me see. " in said and "That is all." in said
+    assert re.search(r'→ price\(pie="(apple|cherry|pecan)"\)\n', said), said
+    assert "tool_call" not in said and "arguments" not in said
+
+
 DUMMY = """
 [[model]]
 [model.driver]
@@ -113,7 +137,7 @@ type = "dummy"
 
 
 def test_a_conversation_that_is_too_long(tmp_path):
-    """It cannot go on, but another one can begin."""
+    """A conversation that is too long cannot go on, but another one can begin."""
     config = DUMMY + "kv_page_size = 16\ntotal_pages = 40\n"
     chat = start(tmp_path, "--speed", config=config)
     said, errors = chat.communicate("x" * 700 + "\n/new\nHello\n", LIMIT_S)

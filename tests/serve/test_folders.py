@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import SESSION, session_client
+from conftest import ROOT, SESSION, component, session_client
+from raw_client import RawClient
 
 
 def run(on, server, steps: list[list[str]], user: str = "ada") -> list[str]:
@@ -121,19 +122,25 @@ def test_no_way_out_by_names_and_links(folders, on):
 
 
 def fill(on, server, user: str, inputs: list[dict]) -> list[str]:
-    """Runs processes that write as fast as they can, all at once. Returns how each ended."""
+    """Runs processes that write as fast as they can, all at once, until each gets an error.
+    Returns what each was told."""
 
     async def one(given):
         async with await session_client(server, user) as client:
             whole = json.dumps({"do": "fill", "mb": 60, **given})
-            return (await client.until_end(await client.launch(SESSION, whole)))[-1]
+            return await client.until_end(await client.launch(SESSION, whole))
 
     async def all_of_them():
         return await asyncio.gather(*map(one, inputs))
 
-    ends = on(all_of_them())
-    assert [kind for kind, _ in ends] == ["error"] * len(inputs), ends
-    return [text for _, text in ends]
+    runs = on(all_of_them())
+    ends = [events[-1] for events in runs]
+    assert all(kind == "error" and "os error" in text for kind, text in ends), ends
+    return [stderr_of(events) for events in runs]
+
+
+def stderr_of(events: list[tuple[str, str]]) -> str:
+    return "".join(value for kind, value in events if kind == "stderr")
 
 
 def on_disk(folder: Path) -> int:
@@ -147,6 +154,36 @@ QUOTA = 20 << 20
 def test_quota_of_scratch(folders, on, nameless):
     (text,) = fill(on, folders, "ada", [{"path": "/scratch/big", "nameless": nameless}])
     assert "disk quota: /scratch is full; it may hold 20 MiB" in text
+
+
+def test_a_process_goes_on_after_a_write_beyond_the_quota(folders, on):
+    async def talk():
+        async with await session_client(folders) as client:
+            asked = {"do": "fill", "mb": 30, "path": "/scratch/big", "recover": True}
+            return await client.until_end(await client.launch(SESSION, json.dumps(asked)))
+
+    events = on(talk())
+    assert events[-1] == ("return", "full"), events
+    assert stderr_of(events).count("disk quota: /scratch is full") == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "error"),
+    [("rust", "os error"), ("python", "I/O error"), ("typescript", "ENOSPC: no space left")],
+)
+def test_languages_report_a_full_folder(start, on, language, error):
+    server = start(config="[runtime]\nfs_scratch_quota_mb = 1\n")
+    manifest = (ROOT / f"inferlets/notes/{language}/Pie.toml").read_text()
+
+    async def talk():
+        async with await RawClient.connect(server.uri) as client:
+            await client.install(component(f"notes-{language}"), manifest, force=True)
+            notes = json.dumps({"notes": "x" * (2 << 20)})
+            return await client.until_end(await client.launch("notes@0.1.0", notes))
+
+    events = on(talk())
+    assert events[-1][0] == "error" and error in events[-1][1], events
+    assert "disk quota: /scratch is full; it may hold 1 MiB" in stderr_of(events)
 
 
 def test_quota_of_data_that_many_fill_at_once(folders, on):

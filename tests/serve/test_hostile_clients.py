@@ -84,7 +84,7 @@ def test_long_names_are_refused(attacked, on, kind):
 
 
 def test_a_client_that_takes_no_events_holds_up_nobody(start, on):
-    """Responses are sent before events, so a client can launch for ever and take no event."""
+    """Responses are sent before events, so a client can launch without end and take no event."""
     # A server of its own: the processes whose end nobody has seen stay for a while.
     attacked = start(config="[server]\ndrain_secs = 2\n")
 
@@ -245,7 +245,7 @@ def test_running_processes_of_one_user_leave_places_for_another(start, on):
 
 
 def test_strangers_of_one_address_leave_places_for_another(start, on):
-    """Strangers who connect anew all the time are never old enough to give way for that."""
+    """Strangers who reconnect all the time never become old enough to give way because of age."""
     server = start(config="[server]\nmax_connections = 30\n")
 
     async def come_and_go(stop: asyncio.Event) -> None:

@@ -1,19 +1,17 @@
-"""What the OpenAI API and the Anthropic API make of answers: thoughts, calls, and too long texts.
+"""How the OpenAI and Anthropic APIs return thoughts, tool calls and texts that are too long.
 
 The dummy model says what a script tells it to say, as models that think and call tools would.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
 import anthropic
 import openai
 import pytest
-from conftest import ROOT, Serving, install_once
-from raw_client import RawClient
+from conftest import Serving, client_of, with_openai
 from test_openai import CITY, WEATHER
 
 CALL = '<tool_call>\n{"name": "%s", "arguments": {"city": "%s", "degrees": 3}}\n</tool_call>'
@@ -43,32 +41,18 @@ def scripted(start, tmp_path_factory) -> Serving:
     text = "[[answer]]\nrepeat = true\nwhen = {}\nsay = {}\n"
     tables = (text.format(json.dumps(when), json.dumps(say)) for when, say in ANSWERS.items())
     script.write_text("".join(tables))
-    serving = start(config=CONFIG.format(script=script))
-    manifest = (ROOT / "inferlets/openai/Pie.toml").read_text()
-
-    async def install() -> None:
-        async with await RawClient.connect(serving.uri) as client:
-            await install_once(client, "openai", manifest)
-
-    asyncio.run(install())
-    return serving
+    return with_openai(start(config=CONFIG.format(script=script)))
 
 
 @pytest.fixture(scope="module")
 def client(scripted) -> openai.OpenAI:
-    base = f"http://127.0.0.1:{scripted.port}/v1"
-    return openai.OpenAI(base_url=base, api_key="unused", max_retries=0, timeout=300)
+    return client_of(scripted)
 
 
 @pytest.fixture(scope="module")
 def claude(scripted) -> anthropic.Anthropic:
     base = f"http://127.0.0.1:{scripted.port}"
     return anthropic.Anthropic(base_url=base, api_key="unused", max_retries=0, timeout=300)
-
-
-@pytest.fixture(scope="module")
-def model(client) -> str:
-    return client.models.list().data[0].id
 
 
 def say(text: str) -> list[dict[str, str]]:
@@ -130,6 +114,23 @@ def test_thoughts_in_responses(client, model):
     history = [{"role": "user", "content": "Hello"}, *(item.model_dump() for item in answer.output)]
     again = [*history, {"role": "user", "content": "And then?"}]
     assert client.responses.create(model=model, input=again, max_output_tokens=4).output
+
+
+def test_log_probabilities_are_of_the_answer_alone(client, model):
+    said = "Eat an apple."
+    (choice,) = chat(client, model, "Think first", logprobs=True, top_logprobs=1).choices
+    assert choice.message.content == said
+    assert "".join(token.token for token in choice.logprobs.content) == said
+    chunks = chat(client, model, "Think first", logprobs=True, stream=True)
+    scored = [c.choices[0].logprobs.content for c in chunks if c.choices[0].logprobs]
+    assert "".join(token.token for part in scored for token in part) == said
+    asked = {"model": model, "input": "Think first", "max_output_tokens": 300, "temperature": 0}
+    asked |= {"top_logprobs": 1, "include": ["message.output_text.logprobs"]}
+    *_, message = client.responses.create(**asked).output
+    assert "".join(token.token for token in message.content[0].logprobs) == said
+    # Tokens that might have begun a thought are scored once it is known that they do not.
+    (choice,) = chat(client, model, "Say it in pieces", logprobs=True).choices
+    assert "".join(token.token for token in choice.logprobs.content) == choice.message.content
 
 
 def test_thoughts_in_messages(claude, model):
@@ -215,7 +216,7 @@ def test_usage_says_what_was_cached(client, claude, model):
     assert first.usage.prompt_tokens_details.cached_tokens == 0
     turns += [{"role": "assistant", "content": "Yes."}, *say("Why is that?")]
     second = client.chat.completions.create(messages=turns, **asked)
-    least = first.usage.prompt_tokens - 32  # up to the answer, but for parts of pages
+    least = first.usage.prompt_tokens - 32  # up to the answer, without partial pages
     assert least <= second.usage.prompt_tokens_details.cached_tokens < second.usage.prompt_tokens
     *_, last = client.chat.completions.create(
         messages=turns, n=2, stream=True, stream_options={"include_usage": True}, **asked

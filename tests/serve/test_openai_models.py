@@ -12,26 +12,11 @@ import anthropic
 import httpx2 as httpx
 import openai
 import pytest
-from conftest import ROOT, Serving, install_once, key_of
+from conftest import ROOT, Serving, client_of, install_once, key_of
 from raw_client import RawClient
 
 CHAT = [{"role": "user", "content": "Hello"}]
 TEXTS = ["A cat sleeps.", "A kitten naps.", "The tax is due in April."]
-
-
-def client_of(serving: Serving, key: str = "unused") -> openai.OpenAI:
-    base = f"http://127.0.0.1:{serving.port}/v1"
-    return openai.OpenAI(base_url=base, api_key=key, max_retries=0, timeout=300)
-
-
-@pytest.fixture(scope="module")
-def client(api) -> openai.OpenAI:
-    return client_of(api)
-
-
-@pytest.fixture(scope="module")
-def model(client) -> str:
-    return client.models.list().data[0].id
 
 
 # --- embeddings
@@ -63,7 +48,7 @@ def test_lists_of_texts_and_of_tokens(client, model):
 
 
 def test_a_long_text(client, model):
-    """It is computed in pieces."""
+    """A long text is computed in pieces."""
     text = "The cat sleeps. " * 100
     made = client.embeddings.create(model=model, input=text, encoding_format="float")
     assert made.usage.prompt_tokens == len(text)

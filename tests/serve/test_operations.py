@@ -1,4 +1,4 @@
-"""What operators of a server need: health, metrics, drains, kills and logs."""
+"""Operation of a server: health, metrics, drains, kills and logs."""
 
 from __future__ import annotations
 

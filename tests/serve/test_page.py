@@ -1,4 +1,4 @@
-"""The page at the server's root, in a real browser: what is clicked, and what is seen."""
+"""The page at the server's root, in a real browser: the tests click, and check what is shown."""
 
 from __future__ import annotations
 
@@ -465,6 +465,25 @@ def test_the_library_lists_the_users_own_things(guarded, visit):
     assert "marys" not in dorothy.page.content()
     gone = "() => !document.querySelector('#mcp').innerText.includes('marys-server')"
     mary.page.wait_for_function(gone)  # its client has left
+
+
+def test_a_daemon_is_restarted_and_stopped(open_server, visit):
+    manifest = (ROOT / "tests/serve/http/rust/Pie.toml").read_text()
+    page = visit(open_server)
+    page.view("Library")
+    page.sees("#daemons", "You have no daemons")
+    with connected(open_server) as (client, on):
+        on(client.install(component("serve-http-rust"), manifest))
+        asked = {"port": 0, "inferlet": "http-echo", "input": "{}"}
+        on(client.ask("launch_daemon", **asked))
+        on(client.install(component("serve-http-rust"), manifest.replace("0.1.0", "0.1.1")))
+        page.page.get_by_role("button", name="Refresh").click()
+        page.sees("#daemons", "http-echo@0.1.0")
+        page.page.get_by_role("button", name="Restart http-echo@0.1.0").click()
+        page.sees("#daemons", "http-echo@0.1.1")
+        page.page.get_by_role("button", name="Stop http-echo@0.1.1").click()
+        page.sees("#daemons", "You have no daemons")
+        assert json.loads(on(client.ask("list_processes"))) == []
 
 
 def test_the_library_without_mcp_servers(open_server, visit):

@@ -1,4 +1,4 @@
-"""A server of this machine that inferlets call: well-behaved, and in every way that is not."""
+"""A server of this machine that inferlets call. It behaves well, or misbehaves in many ways."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"x-%d: %s\r\n" % (i, b"y" * 1000))
 
     def get_short(self) -> None:
-        """Less than what was promised."""
+        """A body that is shorter than its announced length."""
         self.send_response(200)
         self.send_header("content-length", "100")
         self.end_headers()

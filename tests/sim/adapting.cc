@@ -1,5 +1,6 @@
-// Guests that use adapters: a sequence is fed under several of them, forked and suspended. Each
-// answer is compared with that of a device of its own, which computes the whole sequence again.
+// Guests that use adapters: a sequence is fed under several of them, forked, suspended, saved and
+// opened. Each answer is compared with that of a device of its own, which computes the whole
+// sequence again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,9 +55,53 @@ uint32_t Oracle::Greedy(const std::vector<AdaptedSlot>& slots) {
   return token;
 }
 
-// Begins an adapted sequence, goes on with one, forks it or suspends it.
-void Guest::Adapt() {
-  const uint32_t action = dice_.Below(8);
+// Snapshots of adapted sequences have names of their own: others are opened without adapters.
+std::string Guest::RandomAdaptedName() {
+  return dice_.Of({"adapted a", "adapted b"});
+}
+
+void Guest::SaveAdapted(const Adapted& held) {
+  Slots slots;
+  Store::SlotAdapters adapters;
+  for (const AdaptedSlot& slot : held.slots) {
+    slots.push_back(slot.slot);
+    adapters.push_back(slot.adapter);
+  }
+  Save(held.id, RandomAdaptedName(), std::move(slots), std::move(adapters));
+}
+
+Status Guest::OpenAdapted(bool take) {
+  const std::string name = RandomAdaptedName();
+  auto saved = PIE_TRY(take ? store_.Take(options_.user, name) : store_.Open(options_.user, name));
+  if (!saved) return {};
+  Adapted opened{.id = SequenceId{next_sequence_++}, .slots = {}};
+  AdaptersByVersion adapters;
+  for (size_t i = 0; i < saved->slots.size(); ++i) {
+    const uint32_t adapter = saved->adapters[i];
+    opened.slots.push_back({saved->slots[i], adapter});
+    const auto is_same = [&](const auto& one) { return one.first == adapter; };
+    if (adapter == 0 || std::ranges::any_of(adapters, is_same)) continue;
+    adapters.emplace_back(adapter, oracle_.WeightsOf(adapter));
+  }
+  queue_.Push(command::Create{.sequence = opened.id,
+                              .salt = options_.salt,
+                              .account = options_.account,
+                              .stored = std::move(saved->kv),
+                              .adapters = std::move(adapters)});
+  adapted_.push_back(std::move(opened));
+  return {};
+}
+
+// Begins an adapted sequence, goes on with one, forks it, suspends it, saves it or opens one.
+Status Guest::Adapt() {
+  const uint32_t action = dice_.Below(12);
+  if (action >= 8 && action < 10 && !adapted_.empty()) {
+    SaveAdapted(adapted_.back());
+    return {};
+  }
+  if (action >= 10 && adapted_.size() < kMostAdapted) {
+    PIE_RETURN_IF_ERROR(OpenAdapted(dice_.OneIn(3)));
+  }
   if (adapted_.empty() || (action == 0 && adapted_.size() < kMostAdapted)) {
     adapted_.push_back({.id = SequenceId{next_sequence_++}, .slots = {}});
     queue_.Push(command::Create{
@@ -71,7 +116,10 @@ void Guest::Adapt() {
   }
   Adapted& held = adapted_[dice_.Below(static_cast<uint32_t>(adapted_.size()))];
   const uint32_t count = 1 + dice_.Below(std::max(1U, options_.longest / 4));
-  if (held.slots.size() + count > options_.longest) return DropAdapted(held.id);
+  if (held.slots.size() + count > options_.longest) {
+    DropAdapted(held.id);
+    return {};
+  }
   const uint32_t adapter = dice_.Below(Oracle::kAdapters + 1);
   Forward forward;
   forward.sequence = held.id;
@@ -92,6 +140,7 @@ void Guest::Adapt() {
   asked->expected = oracle_.Greedy(held.slots);
   asked->sequence = held.id;
   Push(asked, std::move(forward));
+  return {};
 }
 
 void Guest::DropAdapted(SequenceId id) {

@@ -49,7 +49,7 @@ class Device final : public Backend {
 
   const DummyOptions& options() const { return options_; }
   // Announces a pass, known by its seed, that computes each row of its sequence from `slot` on
-  // once, and none before. A batch member with another seed is a replay.
+  // exactly once, and no earlier row. A batch member with another seed is a replay.
   void Expect(uint64_t seed, uint32_t slot) { next_slot_[seed] = slot; }
   // The pass has drafts: rows of those that are not chosen are computed again, with other tokens.
   void ExpectDrafts(uint64_t seed) { drafted_.insert(seed); }

@@ -114,7 +114,7 @@ Status Guest::Act() {
   if (asked_.size() >= kMostAsked) return {};
   --actions_left_;
   if (held_.empty()) Create();
-  PIE_RETURN_IF_ERROR(Begin(dice_.Below(28)));
+  PIE_RETURN_IF_ERROR(Begin(dice_.Below(30)));
   waits_for_all_ |= dice_.OneIn(2);
   return {};
 }
@@ -149,13 +149,14 @@ Status Guest::Begin(uint32_t action) {
   } else if (action < 9) {
     AppendChain(Pick());
   } else if (action == 9 || action == 10) {
-    Save(Pick());
+    const Held& held = Pick();
+    Save(held.id, RandomName(), held.slots, {});
   } else if (action == 11 && room) {
     return Open(dice_.OneIn(3));
   } else if (action == 12 && dice_.OneIn(3)) {
     return store_.Delete(options_.user, RandomName());
   } else if (action >= 26) {
-    Adapt();
+    return Adapt();
   } else {
     Append(Pick());
   }

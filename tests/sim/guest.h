@@ -1,5 +1,5 @@
-// A guest in a simulated world: it does random things with its sequences, knows what each of them
-// must hold, and compares every answer with a plain recomputation.
+// A guest in a simulated world. It does random things with its sequences, knows the expected
+// content of each, and compares every answer with a plain recomputation.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ class Guest {
   Status Act();
   bool over() const { return over_; }
   Status problem() const;
-  // When it asked for the oldest answer that it has not got.
+  // The time at which it asked for the oldest answer that has not arrived.
   std::optional<int64_t> waits_since_ns() const;
   // When it will act by itself.
   std::optional<int64_t> wakes_at_ns() const;
@@ -94,7 +94,7 @@ class Guest {
     std::optional<Result<std::vector<Slot>>> result;
     Slots slots;                    // a chain's
     std::optional<uint32_t> unfed;  // its last token
-    std::optional<Rules> rules;     // those that hold it, as they are behind its tokens
+    std::optional<Rules> rules;     // those that hold it, as they are after its tokens
     std::string problem;
   };
 
@@ -102,6 +102,7 @@ class Guest {
   struct Saving {
     std::string name;
     Slots slots;
+    Store::SlotAdapters adapters;
     SequenceId copy;
     uint32_t chunk = 1;  // pages that are read at a time
     uint32_t next_page = 0;
@@ -130,7 +131,7 @@ class Guest {
   Status Begin(uint32_t action);
   void Fork(const Held& parent);
   std::string RandomName();
-  void Save(const Held& held);
+  void Save(SequenceId id, std::string name, Slots slots, Store::SlotAdapters adapters);
   void ReadMore(const std::shared_ptr<Saving>& saving);
   Status CollectSaves();
   Result<bool> TakePages(const std::shared_ptr<Saving>& saving);
@@ -140,7 +141,10 @@ class Guest {
   void Append(Held& held);
   void AppendChain(Held& held);
   uint32_t ExpectedOf(const Asked& chain) const;
-  void Adapt();
+  Status Adapt();
+  std::string RandomAdaptedName();
+  void SaveAdapted(const Adapted& held);
+  Status OpenAdapted(bool take);
   void DropAdapted(SequenceId id);
   void Push(const std::shared_ptr<Asked>& asked, Forward forward);
   Forward NewForward(Held& held, uint32_t count);

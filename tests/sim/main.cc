@@ -1,4 +1,4 @@
-// pie-sim: simulated worlds, one a seed.
+// pie-sim: simulated worlds, one per seed.
 //
 //   pie-sim --seeds 200 [--first 0]     runs 200 worlds; the first that goes wrong ends the run
 //   pie-sim --seed 17                   runs that world alone
@@ -38,6 +38,7 @@ int RunSeeds(uint64_t first, uint64_t count) {
     all.replayed_tokens += report->replayed_tokens;
     all.saved += report->saved;
     all.opened += report->opened;
+    all.opened_adapted += report->opened_adapted;
     all.pages_restored += report->pages_restored;
     all.ticks_with_a_price += report->ticks_with_a_price;
     all.longest_wait_ns = std::max(all.longest_wait_ns, report->longest_wait_ns);
@@ -45,12 +46,17 @@ int RunSeeds(uint64_t first, uint64_t count) {
   fmt::print(
       "{} worlds: {} answers, {} failures of the device, {} steps, {} of them ahead, {} "
       "suspensions, "
-      "{} tokens replayed, {} saved, {} opened, {} pages read back, {} rounds with a price, "
+      "{} tokens replayed, {} saved, {} opened ({} adapted), {} pages read back, {} rounds with a "
+      "price, "
       "longest wait "
       "{:.1f} s\n",
       count, all.answers, all.failures, all.steps, all.steps_ahead, all.suspensions,
-      all.replayed_tokens, all.saved, all.opened, all.pages_restored, all.ticks_with_a_price,
-      static_cast<double>(all.longest_wait_ns) * 1e-9);
+      all.replayed_tokens, all.saved, all.opened, all.opened_adapted, all.pages_restored,
+      all.ticks_with_a_price, static_cast<double>(all.longest_wait_ns) * 1e-9);
+  if (count >= 100 && all.opened_adapted == 0) {
+    fmt::print(stderr, "no sequence with tokens of adapters was opened\n");
+    return 1;
+  }
   return 0;
 }
 

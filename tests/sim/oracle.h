@@ -20,7 +20,7 @@ class Oracle {
   static constexpr uint32_t kAdapters = 3;
 
   explicit Oracle(const DummyOptions& options);
-  // The token behind a sequence.
+  // The token after a sequence.
   uint32_t Greedy(const std::vector<AdaptedSlot>& slots);
   DeviceAdapterPtr WeightsOf(uint32_t adapter) const {
     return adapter == 0 ? nullptr : adapters_[adapter - 1];

@@ -17,15 +17,16 @@ std::string Guest::RandomName() {
 }
 
 // Saves as the engine does: forks the sequence and reads some pages at a time.
-void Guest::Save(const Held& held) {
+void Guest::Save(SequenceId id, std::string name, Slots slots, Store::SlotAdapters adapters) {
   if (saves_.size() >= kMostSaves) return;
   auto saving = std::make_shared<Saving>();
-  saving->name = RandomName();
-  saving->slots = held.slots;
+  saving->name = std::move(name);
+  saving->slots = std::move(slots);
+  saving->adapters = std::move(adapters);
   saving->copy = SequenceId{next_sequence_++};
   saving->chunk = 1 + dice_.Below(6);
   saving->killed = dice_.OneIn(8);
-  queue_.Push(command::Fork{.parent = held.id, .child = saving->copy});
+  queue_.Push(command::Fork{.parent = id, .child = saving->copy});
   saves_.push_back(saving);
   ReadMore(saving);
 }
@@ -81,7 +82,8 @@ Result<bool> Guest::TakePages(const std::shared_ptr<Saving>& saving) {
     return Fail(Code::kInternal, "{} bytes were read of {} pages", content.bytes.size(), pages);
   }
   PIE_RETURN_IF_ERROR(store_.Save(options_.user, saving->name, std::move(content),
-                                  std::move(saving->slots), saving->killed));
+                                  std::move(saving->slots), std::move(saving->adapters),
+                                  saving->killed));
   return false;
 }
 

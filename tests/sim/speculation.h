@@ -16,8 +16,8 @@
 
 namespace pie::sim {
 
-// Letters only, and not two in a row that are equal modulo 3. Behind a letter that 7 divides there
-// is one choice. The text is complete after a given number of letters.
+// Allows letters only, and no two in a row that are equal modulo 3. After a letter that 7 divides,
+// only one letter is allowed. The text is complete after a given number of letters.
 class Rules final : public TokenRules, public TokenMasks {
  public:
   explicit Rules(uint32_t letters) : left_(letters) {}
@@ -69,7 +69,7 @@ class Rules final : public TokenRules, public TokenMasks {
   std::vector<std::vector<uint32_t>> masks_;
 };
 
-// Computes what the device will choose, and says something else now and then.
+// Drafts the tokens that the device will choose, and now and then a wrong one.
 class Guesser final : public Drafter {
  public:
   Guesser(DummyOptions device, Slots slots, uint64_t seed)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -9,14 +10,28 @@ namespace pie::sim {
 namespace {
 
 constexpr const char* kModel = "dummy";
-constexpr uint32_t kRoom = 1U << 30;  // pages in memory: as many as there are
+constexpr uint32_t kRoom = 1U << 30;  // pages in memory: no limit
 
 std::string UserName(uint32_t user) {
   return fmt::format("user {}", user);
 }
 
+// The adapters that the rows name, each by its number.
+std::vector<SnapshotAdapter> AdaptersOf(const Rows& rows) {
+  std::vector<SnapshotAdapter> adapters;
+  for (const RowAdapter& row : rows.adapters) {
+    const auto known = std::ranges::find(adapters, row.version, &SnapshotAdapter::version);
+    if (row.version == 0 || known != adapters.end()) continue;
+    adapters.push_back({.name = std::to_string(row.version),
+                        .digest = fmt::format("digest of {}", row.version),
+                        .version = row.version});
+  }
+  return adapters;
+}
+
 SnapshotInfo InfoOf(const BackendInfo& device, const std::string& user, const std::string& name,
-                    uint32_t tokens) {
+                    const Rows& rows) {
+  const uint32_t tokens = rows.size();
   const uint32_t rest = tokens % device.page_tokens;
   return {.user = user,
           .model = kModel,
@@ -27,7 +42,21 @@ SnapshotInfo InfoOf(const BackendInfo& device, const std::string& user, const st
           .page_tokens = device.page_tokens,
           .committed_pages = tokens / device.page_tokens,
           .working_pages = rest > 0 ? 1U : 0U,
-          .working_tokens = rest};
+          .working_tokens = rest,
+          .adapters = AdaptersOf(rows)};
+}
+
+// Compares the rows with what they must be.
+bool AreEqual(const RowsView& rows, const Slots& slots, const Store::SlotAdapters& adapters) {
+  if (rows.size() != slots.size()) return false;
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    const uint64_t adapter = adapters.empty() ? 0 : adapters[i];
+    if (rows.tokens[i] != slots[i].token || rows.positions[i] != slots[i].position ||
+        rows.adapter(i).version != adapter) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -45,15 +74,23 @@ Store::~Store() {
 }
 
 Result<std::shared_ptr<const StoredKv>> Store::FromFile(const Key& key, bool take) {
-  const host::SnapshotStore::Key file{key.first, kModel, key.second};
-  return take ? files_->Take(file) : files_->Open(file);
+  const host::SnapshotStore::Key name{key.first, kModel, key.second};
+  const auto file = PIE_TRY(take ? files_->Take(name) : files_->Open(name));
+  std::vector<uint64_t> versions;
+  for (const SnapshotAdapter& adapter : file->info().adapters) {
+    versions.push_back(std::stoull(adapter.name));
+  }
+  file->BindAdapters(versions);
+  return file;
 }
 
 Result<std::optional<Store::Saved>> Store::Find(uint32_t user, const std::string& name, bool take) {
   const Key key(UserName(user), name);
   const auto found = entries_.find(key);
   std::optional<Saved> saved;
-  if (found != entries_.end()) saved = Saved{found->second.kv, found->second.slots};
+  if (found != entries_.end()) {
+    saved = Saved{found->second.kv, found->second.slots, found->second.adapters};
+  }
   if (files_) {
     auto file = FromFile(key, take);
     if (!file && (saved || file.error().code != Code::kNotFound)) {
@@ -62,12 +99,13 @@ Result<std::optional<Store::Saved>> Store::Find(uint32_t user, const std::string
     if (file && !saved) return Fail(Code::kInternal, "{}'s snapshot came back", key.first);
     if (saved) saved->kv = *std::move(file);
   }
-  if (saved && saved->kv->rows().size() != saved->slots.size()) {
-    return Fail(Code::kInternal, "a snapshot of {} tokens has {}", saved->slots.size(),
+  if (saved && !AreEqual(saved->kv->rows(), saved->slots, saved->adapters)) {
+    return Fail(Code::kInternal, "a snapshot of {} tokens has {} others", saved->slots.size(),
                 saved->kv->rows().size());
   }
   if (take && saved) entries_.erase(found);
   if (saved) ++opened_;
+  if (saved && !saved->adapters.empty()) ++opened_adapted_;
   return saved;
 }
 
@@ -90,18 +128,16 @@ Status Store::Delete(uint32_t user, const std::string& name) {
 }
 
 Status Store::Save(uint32_t user, const std::string& name, KvContent content, Slots slots,
-                   bool killed) {
+                   SlotAdapters adapters, bool killed) {
   const Key key(UserName(user), name);
-  bool equal = content.rows.size() == slots.size();
-  for (uint32_t i = 0; equal && i < slots.size(); ++i) {
-    equal =
-        content.rows.tokens[i] == slots[i].token && content.rows.positions[i] == slots[i].position;
+  if (!AreEqual(content.rows.view(), slots, adapters)) {
+    return Fail(Code::kInternal, "what was read is not what was saved");
   }
-  if (!equal) return Fail(Code::kInternal, "what was read is not what was saved");
   if (files_) PIE_RETURN_IF_ERROR(WriteFile(key, content, killed));
   if (killed) return {};
   Entry& entry = entries_[key];
   entry.slots = std::move(slots);
+  entry.adapters = std::move(adapters);
   if (!files_) {
     entry.kv = memory_.Keep(std::move(content.rows), std::move(content.bytes), info_.page_bytes);
   }
@@ -111,7 +147,7 @@ Status Store::Save(uint32_t user, const std::string& name, KvContent content, Sl
 
 Status Store::WriteFile(const Key& key, const KvContent& content, bool killed) {
   const host::SnapshotStore::Key file{key.first, kModel, key.second};
-  const SnapshotInfo info = InfoOf(info_, key.first, key.second, content.rows.size());
+  const SnapshotInfo info = InfoOf(info_, key.first, key.second, content.rows);
   const uint64_t bytes = SnapshotBytes(info, content.rows.view());
   SnapshotWriter writer = PIE_TRY(files_->Begin(file, bytes));
   PIE_RETURN_IF_ERROR(writer.Write(SnapshotHead(info, content.rows.view())));

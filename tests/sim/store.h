@@ -1,5 +1,5 @@
 // Store: the saved sequences of a simulated world, by user and name, in memory or in files as the
-// engine writes them. It knows which must be there and what each must hold.
+// engine writes them. It knows which sequences must exist, and their expected contents.
 #pragma once
 
 #include <cstdint>
@@ -27,27 +27,33 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
+  // The adapter of each slot; 0: the model alone. Empty: none has one.
+  using SlotAdapters = std::vector<uint32_t>;
   struct Saved {
     std::shared_ptr<const StoredKv> kv;
     Slots slots;  // what it must hold
+    SlotAdapters adapters;
   };
 
-  // An error says that the store found something else than it should have.
-  // Nullopt: there is none of that name, and there should be none.
+  // An error says that the content differs from the expected one. Nullopt: there is none of that
+  // name, and there should be none.
   Result<std::optional<Saved>> Open(uint32_t user, const std::string& name);
   Result<std::optional<Saved>> Take(uint32_t user, const std::string& name);
   Status Delete(uint32_t user, const std::string& name);
   // `killed`: the writer is stopped before its end, and the old snapshot stays.
-  Status Save(uint32_t user, const std::string& name, KvContent content, Slots slots, bool killed);
+  Status Save(uint32_t user, const std::string& name, KvContent content, Slots slots,
+              SlotAdapters adapters, bool killed);
 
   uint64_t saved() const { return saved_; }
   uint64_t opened() const { return opened_; }
+  uint64_t opened_adapted() const { return opened_adapted_; }
 
  private:
   using Key = std::pair<std::string, std::string>;
   struct Entry {
     std::shared_ptr<const StoredKv> kv;  // null: in a file
     Slots slots;
+    SlotAdapters adapters;
   };
   Result<std::shared_ptr<const StoredKv>> FromFile(const Key& key, bool take);
   Status WriteFile(const Key& key, const KvContent& content, bool killed);
@@ -61,6 +67,7 @@ class Store {
   std::map<Key, Entry> entries_;
   uint64_t saved_ = 0;
   uint64_t opened_ = 0;
+  uint64_t opened_adapted_ = 0;  // of them with rows of adapters
 };
 
 }  // namespace pie::sim

@@ -79,6 +79,7 @@ class World {
     report_.steps_ahead = stats.steps_ahead;
     report_.saved = store_.saved();
     report_.opened = store_.opened();
+    report_.opened_adapted = store_.opened_adapted();
     report_.pages_restored = stats.pages_restored;
     report_.suspensions = stats.suspensions;
     report_.replayed_tokens = stats.replayed_tokens;
@@ -116,7 +117,7 @@ class World {
     options.memory.overdue_ms = dice_.Of({1U, 50U, 2000U});
     options.memory.swap_pages = dice_.Of({0U, 0U, 5U, 1000U});
     options.memory.swap_always = dice_.OneIn(4);
-    options.request_timeout_ms = 0;  // a guest that waits for ever is to be found
+    options.request_timeout_ms = 0;  // a guest that waits forever must be found
     if (!plenty_ && dice_.OneIn(6)) options.suspend_every_steps = 1 + dice_.Below(5);
     return options;
   }

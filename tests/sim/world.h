@@ -34,6 +34,7 @@ struct WorldReport {
   uint64_t replayed_tokens = 0;
   uint64_t saved = 0;
   uint64_t opened = 0;
+  uint64_t opened_adapted = 0;  // of them with tokens of adapters
   uint64_t pages_restored = 0;
   uint64_t ticks_with_a_price = 0;
   int64_t longest_wait_ns = 0;

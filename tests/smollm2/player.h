@@ -1,5 +1,5 @@
-// Player: runs token sequences on a device, without a scheduler: page tables, chunks and forks are
-// what a test makes them.
+// Player: runs token sequences on a device, without a scheduler. The test chooses page tables,
+// chunks and forks.
 #pragma once
 
 #include <gtest/gtest.h>

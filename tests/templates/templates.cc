@@ -10,7 +10,8 @@
 //   {"alone": turn}                                                        → {"tokens"}
 //   {"messages": […], "tools": […], "cue": bool}                           → {"text"}
 //   {"encode": text}, {"decode": tokens, special ones by name}             → {"tokens"}, {"text"}
-//   {"reasoning": [[tokens], …]}, {"calls": [[tokens], …]}                 → {"events"}, one a list
+//   {"reasoning": [[tokens], …]}, {"calls": [[tokens], …]}                 → {"events"}, one per
+//   list
 // Without a "template" the file's own is used.
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-//! Does nothing, so that launching it is all there is to measure.
+//! Does nothing, so that the benchmark measures only its launch.
 
 #[inferlet::main]
 async fn main(_input: String) -> inferlet::Result<String> {

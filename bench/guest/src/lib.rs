@@ -86,8 +86,8 @@ async fn together(ctx: &mut Context, input: &Input) -> Result<f64> {
     Ok(each(start, input.n))
 }
 
-/// An agent that thinks, waits for a tool and reads its answer, `n` times, then concludes. It keeps its
-/// context, or sends all of it anew in every turn. Gives a checksum of what it said.
+/// An agent that thinks, waits for a tool and reads its answer, `n` times, then concludes. It keeps its context, or
+/// sends all of it again in every turn. Returns a checksum of its tokens.
 async fn agent(model: &Model, input: &Input) -> Result<f64> {
     const THOUGHT: usize = 12;
     const ANSWER: u32 = 24;

@@ -347,7 +347,7 @@ fn save(model: &Model, first: usize) -> Result<String> {
     Ok("saved".into())
 }
 
-/// Opens a saved context, and computes a token behind it.
+/// Opens a saved context, and computes a token after it.
 fn open(model: &Model, name: &str) -> Result<String> {
     let context = Context::open(model, name)?;
     context.reserve_working_pages(1)?;

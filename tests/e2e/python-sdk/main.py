@@ -1,4 +1,4 @@
-"""What only the Python SDK has to show. `do` names the function; ../test_python_sdk.py asks."""
+"""Tests what only the Python SDK has. `do` names the function; ../test_python_sdk.py asks."""
 
 import asyncio
 import random
@@ -82,7 +82,7 @@ async def deadlock():
 
 
 async def leftovers():
-    """A task that nobody awaits is cancelled when main returns, and may still clean up."""
+    """A task that is not awaited is cancelled when main returns, and may still clean up."""
 
     async def background():
         try:

@@ -179,6 +179,10 @@ pub async fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> 
             }
         },
         "queue_passes" => queue_passes(model, n),
+        "hold_files" => hold(wasi_calls::hold_files(n)),
+        "write_unasked" => Ok(wasi_calls::write_unasked(n)),
+        "print_unasked" => Ok(wasi_calls::print_unasked(n)),
+        "crowd_reads" => wasi_calls::crowd_reads(n),
         "hold_streams" => hold(wasi_calls::hold_streams(n)),
         "hold_methods" => hold(wasi_calls::hold_methods(n)),
         "poll_duplicates" => {
@@ -191,12 +195,14 @@ pub async fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> 
             Ok(()) => hold("littered".into()),
             Err(error) => Err(error),
         },
+        "write_near_quota" => write_near_quota(n).map_err(|error| error.to_string()),
         "many_stops" => many_stops(model, n),
         "empty_runs" => empty_runs(model, n),
         "masked_drafts" => masked_drafts(model, n),
         "hoard_opened_masks" => hold(hoard_opened_masks(model, n)),
         "hoard_matchers" => hold(hoard_matchers(model, n)),
         "hoard_grammars" => hold(hoard_grammars(n)),
+        "forced_chains" => forced_chains(model, n),
         "long_name" => Context::open(model, &"x".repeat(n)).map(|_| "opened".into()),
         "queue_all" => queue_all(model, n),
         "deep_folders" => deep_folders(n).map_err(|error| error.to_string()),
@@ -218,7 +224,22 @@ fn litter(files: usize) -> Result<()> {
     Ok(())
 }
 
-/// Has a pass of each of many contexts wait for the device, again and again.
+/// Nearly fills a /scratch of 4 MiB that has many files, and then writes one byte again and again. Before each few of these
+/// writes, the engine has to measure all the files.
+fn write_near_quota(files: usize) -> std::io::Result<String> {
+    use std::io::{Seek, Write};
+    for i in 0..files {
+        std::fs::File::create(format!("/scratch/{i}"))?;
+    }
+    std::fs::write("/scratch/big", vec![7; (4 << 20) - (64 << 10)])?;
+    let mut small = std::fs::File::create("/scratch/small")?;
+    loop {
+        small.rewind()?;
+        small.write_all(b"x")?;
+    }
+}
+
+/// Lets one pass of each of many contexts wait for the device, again and again.
 fn queue_passes(model: &Model, contexts: usize) -> Result<String> {
     let mut held = vec![];
     for i in 0..contexts as u32 {
@@ -298,7 +319,7 @@ fn hoard_masks(model: &Model, runs: usize) -> String {
     }
 }
 
-/// One pass that asks for as much reading as it may at every row.
+/// One pass that has the largest allowed number of samplers and probes at every row.
 fn read_everything(model: &Model, rows: usize) -> Result<String> {
     let ctx = Context::new(model)?;
     let page = ctx.inner().tokens_per_page() as usize;
@@ -364,7 +385,7 @@ async fn fork_storm(model: &Model, forks: usize) -> Result<String> {
     Ok("stormed".into())
 }
 
-/// Reads many rows under a logit mask that consists of empty runs, but for the last two.
+/// Reads many rows under a logit mask whose runs are empty, except the last two.
 fn empty_runs(model: &Model, runs: usize) -> Result<String> {
     const ROWS: u32 = 500;
     let mut mask = vec![0; runs / 2 * 2];
@@ -385,7 +406,7 @@ fn empty_runs(model: &Model, runs: usize) -> Result<String> {
     }
 }
 
-/// Feeds a context whose rows have masks of as many runs as they can see.
+/// Feeds a context whose rows have the largest possible number of runs in their masks.
 fn masked_context(model: &Model, rows: usize) -> Result<Context> {
     let ctx = Context::new(model)?;
     let page = ctx.inner().tokens_per_page() as usize;
@@ -464,7 +485,32 @@ fn hoard_grammars(bytes: usize) -> String {
     panic!("no limit was met")
 }
 
-/// Has a pass of each of very many contexts wait for the device, as far as that is allowed.
+/// Runs many chains whose grammar forces a long text, so that each of their tokens is expensive.
+fn forced_chains(model: &Model, count: usize) -> Result<String> {
+    let grammar = RawGrammar::from_ebnf(&format!("start: \"{}\"", "ab".repeat(10_000)))?;
+    loop {
+        let mut running = vec![];
+        for _ in 0..count {
+            let ctx = Context::new(model)?;
+            ctx.inner().reserve_working_pages(16)?;
+            let pass = ForwardPass::new(model.inner());
+            pass.context(ctx.inner());
+            pass.input_tokens(&[97], &[0]);
+            pass.sampler(&[0], &RawSampler::TopK((0.0, 1)));
+            let matcher = RawMatcher::new(&grammar, model.tokenizer().inner());
+            constraints::constrain(&pass, &matcher)?;
+            running.push((chains::run(&pass, 20_000, &[])?, ctx));
+        }
+        for (chain, _) in &running {
+            // A chain that fails has come to the end of its pages.
+            while chain.take().is_ok_and(|progress| progress.ended.is_none()) {
+                chain.pollable().block();
+            }
+        }
+    }
+}
+
+/// Lets one pass of each of very many contexts wait for the device, up to the limit.
 fn queue_all(model: &Model, contexts: usize) -> Result<String> {
     let mut held = vec![];
     for _ in 0..contexts {

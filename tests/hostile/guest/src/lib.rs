@@ -114,7 +114,7 @@ async fn main(input: Input) -> Result<String> {
         "panic" => panic!("the guest's own message"),
         "fail" => Err("the guest's own error".into()),
         "exit" => {
-            // Ends during a pass, so that nobody takes its result.
+            // Ends during a pass, so that its result is never taken.
             let _in_flight = pass(&model, &mut Context::new(&model)?, 97)?;
             std::process::exit(3)
         }
@@ -143,7 +143,7 @@ async fn main(input: Input) -> Result<String> {
             Ok("woke".into())
         }
         "wait_for_pass_forever" => {
-            // Runs passes for ever, so that a cancel arrives during one.
+            // Runs passes without end, so that a cancellation arrives during one.
             let mut ctx = Context::new(&model)?;
             ctx.append(&[97]);
             let endless = ctx.generate(Sampler::Argmax).ignore_eos();
@@ -222,7 +222,7 @@ fn scratch() -> std::io::Result<String> {
     ))
 }
 
-/// Calls functions with senseless arguments. Each call must return an error.
+/// Calls functions with invalid arguments. Each call must return an error.
 fn bad_calls(model: &Model) -> Result<Vec<String>> {
     let ctx = Context::new(model)?;
     let raw = ctx.inner();

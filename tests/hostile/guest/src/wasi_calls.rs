@@ -36,3 +36,60 @@ pub fn hold_methods(bytes: usize) -> String {
     }
     "1,000 requests".into()
 }
+
+/// Opens one file again and again, and closes nothing. Says at how many the host refuses more.
+pub fn hold_files(files: usize) -> String {
+    std::fs::write("/scratch/file", "x").unwrap();
+    for held in 0..files {
+        match std::fs::File::open("/scratch/file") {
+            Ok(file) => forget(file),
+            Err(refused) => return format!("{held} files: {refused}"),
+        }
+    }
+    format!("{files} files")
+}
+
+/// Writes to many streams at once, more than they allow, and waits for none of the writes.
+pub fn write_unasked(bytes: usize) -> String {
+    let folders = get_directories();
+    let (scratch, _) = folders.iter().find(|(_, name)| name == "/scratch").unwrap();
+    let flags = DescriptorFlags::WRITE;
+    let file = scratch
+        .open_at(PathFlags::empty(), "file", OpenFlags::CREATE, flags)
+        .unwrap();
+    let text = vec![1u8; bytes];
+    for _ in 0..500 {
+        let stream = file.write_via_stream(0).unwrap();
+        stream.write(&text).unwrap();
+        forget(stream);
+    }
+    "wrote".into()
+}
+
+/// The same with one long line of output.
+pub fn print_unasked(bytes: usize) -> String {
+    let stdout = wasi::cli::stdout::get_stdout();
+    stdout.write(&vec![b'x'; bytes]).unwrap();
+    "printed".into()
+}
+
+/// Lets the host read from many streams at the same time, for ever. No read is waited for by itself.
+pub fn crowd_reads(streams: usize) -> ! {
+    std::fs::write("/scratch/file", vec![1u8; 1 << 20]).unwrap();
+    let folders = get_directories();
+    let (scratch, _) = folders.iter().find(|(_, name)| name == "/scratch").unwrap();
+    let flags = DescriptorFlags::READ;
+    let file = scratch
+        .open_at(PathFlags::empty(), "file", OpenFlags::empty(), flags)
+        .unwrap();
+    loop {
+        let reading: Vec<_> = (0..streams)
+            .map(|_| file.read_via_stream(0).unwrap())
+            .collect();
+        reading.iter().for_each(|stream| {
+            stream.read(64 << 10).unwrap();
+        });
+        let waiting: Vec<_> = reading.iter().map(|stream| stream.subscribe()).collect();
+        waiting.iter().for_each(|pollable| pollable.block());
+    }
+}

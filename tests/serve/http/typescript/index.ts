@@ -1,5 +1,7 @@
-/** Answers HTTP requests in as many ways as there are paths. */
+/** Answers HTTP requests in a different way for each path. */
 import * as fs from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Context, type HttpHandler, Model, runtime, Sampler } from 'inferlet';
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -84,7 +86,7 @@ const PATHS: Record<string, (request: Request, query: string) => Response | Prom
     }
   },
   '/files': async () => {
-    await fs.mkdir('/scratch/a/b', { recursive: true });
+    await fs.mkdir(join('/scratch', await sleep(1, 'a'), '.', 'b'), { recursive: true });
     await fs.writeFile('/scratch/a/text', 'one\n');
     await fs.appendFile('/scratch/a/text', 'two\n');
     const text = await fs.readFile('/scratch/a/text', 'utf8');

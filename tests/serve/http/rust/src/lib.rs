@@ -1,4 +1,4 @@
-//! Answers HTTP requests in as many ways as there are paths.
+//! Answers HTTP requests in a different way for each path.
 
 use inferlet::http::{self, Request, Responder};
 use inferlet::prelude::*;

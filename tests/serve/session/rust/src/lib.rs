@@ -178,10 +178,13 @@ async fn run(input: Value) -> Result<Value> {
             if input["nameless"] == true {
                 std::fs::remove_file(path).map_err(|e| e.to_string())?;
             }
-            for _ in 0..number(&input, "mb", 0) {
-                file.write_all(&vec![7; 1 << 20])
-                    .map_err(|e| e.to_string())?;
+            let mut megabytes = 0..number(&input, "mb", 0);
+            let mut filled = megabytes.try_for_each(|_| file.write_all(&vec![7; 1 << 20]));
+            if input["recover"] == true && filled.is_err() {
+                // The file goes on to be written after it has been emptied.
+                filled = file.set_len(0).and_then(|()| file.write_all(b"x"));
             }
+            filled.map_err(|e| e.to_string())?;
             Ok(json!("full"))
         }
         "broadcast" => {
