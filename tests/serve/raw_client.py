@@ -161,6 +161,11 @@ class RawClient:
         assert blake3.blake3(data).hexdigest() == frame["file_hash"]
         return "file", data
 
+    async def until_gone(self, process: str) -> None:
+        """Waits until the server no longer lists a process of this user."""
+        while process in await self.ask("list_processes"):
+            await asyncio.sleep(0.01)
+
     async def until_end(self, process: str) -> list[tuple[str, Any]]:
         """All events up to and including the return or the error."""
         events = [await self.event(process)]

@@ -97,6 +97,7 @@ def test_receive_gives_nothing_when_the_client_is_gone(server, on):
         assert await client.event(process) == ("stdout", "hello")
         await client.close()
         async with await RawClient.connect(server.uri) as back:
+            await back.until_gone(process)  # or the process could take this client for its own
             await back.ask("attach_process", process_id=process)
             return await back.until_end(process)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 
@@ -118,10 +117,7 @@ def test_the_client_leaves(server, on, program):
         assert await client.event(process) == ("stdout", "hello")
         await client.close()
         async with await RawClient.connect(server.uri) as back:
-            while process in await back.ask(
-                "list_processes"
-            ):  # until the server has noticed the end
-                await asyncio.sleep(0.01)
+            await back.until_gone(process)  # or the process could take this client for its own
             await back.ask("attach_process", process_id=process)
             return await back.until_end(process)
 
