@@ -190,7 +190,7 @@ Status DeviceBackend::AllocatePages(size_t free_before) {
   Fill(pages_, 0, bytes, stream_);
   kv.data = pages_;
   runner_->SetPages(kv);
-  return {};
+  return runner_->PrepareResident();
 }
 
 // Makes room for a step's inputs and outputs. A buffer that grows moves, so graphs are recorded
@@ -275,8 +275,12 @@ pie::cuda::Sampling DeviceBackend::SamplingOf(uint32_t first_read) const {
 }
 
 void DeviceBackend::LaunchBucket(uint32_t bucket, bool large_tiles) {
-  runner_->RunLayers({.count = bucket, .large_tiles = large_tiles}, chosen_);
-  runner_->RunLogits(0, bucket);
+  if (bucket == 1 && !large_tiles && runner_->has_resident()) {
+    runner_->RunResident(chosen_);
+  } else {
+    runner_->RunLayers({.count = bucket, .large_tiles = large_tiles}, chosen_);
+    runner_->RunLogits(0, bucket);
+  }
   RunSamples(SamplingOf(0), 0, kNone, bucket, stream_);
   RunPublish(reinterpret_cast<const StepHeader*>(step_), done_, stream_);
 }

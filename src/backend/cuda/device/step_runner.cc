@@ -4,22 +4,11 @@
 #include <cmath>
 #include <tuple>
 
+#include "backend/cuda/device/gate_kind.h"
 #include "base/round_up.h"
 
 namespace pie::cuda {
 namespace {
-
-GateKind GateOf(Activation activation) {
-  switch (activation) {
-    case Activation::kGeluTanh:
-      return GateKind::kGeluTanh;
-    case Activation::kClampedSwiglu:
-      return GateKind::kClampedSwiglu;
-    case Activation::kSilu:
-      break;
-  }
-  return GateKind::kSilu;
-}
 
 // Without a measurement, products of more rows go to cuBLASLt.
 constexpr uint32_t kFewRows = 16;
@@ -320,7 +309,7 @@ Product StepRunner::GateUpOf(const DeviceLayer& layer, uint32_t rows) const {
           .x_stride = config_.hidden_size,
           .y_stride = shape_.ffn_stride,
           .output = ProductOutput::kGated,
-          .gate = GateOf(config_.activation)};
+          .gate = GateKindOf(config_.activation)};
 }
 
 Product StepRunner::DownOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
@@ -350,9 +339,7 @@ Product StepRunner::LogitsOf(uint32_t rows) const {
           .y_stride = logit_stride_};
 }
 
-void StepRunner::RunLayers(const Rows& of, const uint32_t* chosen) {
-  const uint32_t rows = of.count;
-  const uint32_t hidden = config_.hidden_size;
+void StepRunner::Embed(uint32_t rows, const uint32_t* chosen) {
   RunEmbedding({.step = step_,
                 .table = weights_.embedding.data,
                 .kind = weights_.embedding.kind,
@@ -360,7 +347,7 @@ void StepRunner::RunLayers(const Rows& of, const uint32_t* chosen) {
                 .chosen = chosen,
                 .x = x_,
                 .rows = rows,
-                .hidden = hidden,
+                .hidden = config_.hidden_size,
                 .vocab = config_.vocab_size,
                 .scale = config_.embedding_scale,
                 .frequencies = frequencies_,
@@ -370,6 +357,12 @@ void StepRunner::RunLayers(const Rows& of, const uint32_t* chosen) {
                 .tables = rope_tables_,
                 .attention_factor = config_.rope.attention_factor},
                stream_);
+}
+
+void StepRunner::RunLayers(const Rows& of, const uint32_t* chosen) {
+  const uint32_t rows = of.count;
+  const uint32_t hidden = config_.hidden_size;
+  Embed(rows, chosen);
   if (of.parts.embedding) {
     LowRankProduct embedding = AdaptedOf(
         {.y = x_, .rows = rows, .x_stride = config_.vocab_size, .y_stride = hidden}, config_.layers,
@@ -574,7 +567,7 @@ void StepRunner::RunExperts(uint32_t index, const Rows& of) {
                   .x_stride = hidden,
                   .y_stride = shape_.ffn_stride,
                   .output = ProductOutput::kGated,
-                  .gate = GateOf(config_.activation),
+                  .gate = GateKindOf(config_.activation),
                   .bias = layer.gate_up_bias,
                   .tiles = expert_tiles_,
                   .tile_count = expert_tile_count_,
@@ -632,6 +625,35 @@ void StepRunner::RunLogits(uint32_t first_read, uint32_t count, bool adapters) {
   }
   if (config_.final_softcap != 0) {
     RunSoftCap(logits_, uint64_t{count} * logit_stride_, config_.final_softcap, stream_);
+  }
+}
+
+void StepRunner::SetPages(const KvShape& kv) {
+  kv_ = kv;
+}
+
+Status StepRunner::PrepareResident() {
+  if (options_.deterministic || options_.skip_products || options_.skip_attention) return {};
+  resident_ = PIE_TRY(ResidentRunner::Make(config_, weights_, kv_,
+                                           {.x = x_,
+                                            .delta = delta_,
+                                            .qkv = qkv_,
+                                            .attended = attended_,
+                                            .gated = gated_,
+                                            .parts = parts_,
+                                            .part_scales = part_logs_,
+                                            .logits = logits_,
+                                            .cosines = cosines_,
+                                            .sines = sines_},
+                                           stream_));
+  return {};
+}
+
+void StepRunner::RunResident(const uint32_t* chosen) {
+  Embed(1, chosen);
+  resident_->Run(step_, stream_);
+  if (config_.final_softcap != 0) {
+    RunSoftCap(logits_, logit_stride_, config_.final_softcap, stream_);
   }
 }
 

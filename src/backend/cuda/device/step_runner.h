@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/cuda/device/device_weights.h"
+#include "backend/cuda/device/resident_runner.h"
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/blas.h"
 #include "backend/cuda/kernels/low_rank.h"
@@ -48,7 +49,7 @@ class StepRunner {
                                                   Stream stream);
 
   // Keys and values of all layers, and the step's inputs on the device.
-  void SetPages(const KvShape& kv) { kv_ = kv; }
+  void SetPages(const KvShape& kv);
   void SetStep(const StepHeader* step) { step_ = step; }
 
   // From tokens to the hidden states of all rows. `chosen` holds the tokens of earlier batches.
@@ -59,6 +60,12 @@ class StepRunner {
     AdapterParts parts;  // what the adapters change
   };
   void RunLayers(const Rows& rows, const uint32_t* chosen);
+  // Prepares steps of one row by one kernel, where the model and the device allow that. Call it
+  // after SetPages.
+  Status PrepareResident();
+  bool has_resident() const { return resident_ != nullptr; }
+  // The same as RunLayers and RunLogits for a step of one row without adapters.
+  void RunResident(const uint32_t* chosen);
   // Logits of reads [first_read, first_read + count), which logits() then begins with. `adapters`:
   // some change the head.
   void RunLogits(uint32_t first_read, uint32_t count, bool adapters = false);
@@ -82,6 +89,7 @@ class StepRunner {
         stream_(stream) {}
   Status Allocate();
   Status AllocateUnpacked();
+  void Embed(uint32_t rows, const uint32_t* chosen);
   void Attend(uint32_t layer, const Rows& rows);
   void FeedForward(uint32_t layer, const Rows& rows);
   // Adds the adapters' part to the output of a product: targets that have the same input.
@@ -127,6 +135,7 @@ class StepRunner {
   using Measured = std::tuple<uint32_t, uint32_t, uint32_t, ProductOutput>;
   std::map<Measured, bool> blas_is_faster_;
 
+  std::unique_ptr<ResidentRunner> resident_;
   DeviceMemory memory_;
   double* frequencies_ = nullptr;  // [tables, pairs]
   uint32_t rope_tables_ = 1;

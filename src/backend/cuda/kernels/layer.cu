@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/layer.h"
 
 #include "backend/cuda/kernels/gate.cuh"
+#include "backend/cuda/kernels/kv_line.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/packed.cuh"
 
@@ -112,40 +113,6 @@ __global__ void ResidualKernel(const Residual r) {
   }
 }
 
-// Rounds to the nearest e4m3, ties to even; larger numbers become 448.
-__device__ uint32_t E4m3Of(float x) {
-  const uint32_t sign = __float_as_uint(x) >> 24 & 0x80U;
-  const float magnitude = fminf(fabsf(x), 448.0F);
-  // Subnormal: the last bits of 2^14 + x count multiples of 2^-9.
-  if (magnitude < 0x1p-6F) return sign | (__float_as_uint(magnitude + 16384.0F) & 0xFU);
-  const uint32_t bits = __float_as_uint(magnitude);
-  return sign | (((bits + 0x7FFFFU + (bits >> 20 & 1U)) >> 20) - 120U * 8);
-}
-
-// Writes a line of the KV cache in fp8, and its scale. Whole warp.
-__device__ void WriteFp8(const KvShape& kv, const float* numbers, uint64_t line, char* layer,
-                         uint32_t lane) {
-  float most = 0;
-  for (uint32_t i = lane; i < kv.head_stride; i += 32) most = fmaxf(most, fabsf(numbers[i]));
-#pragma unroll
-  for (int offset = 16; offset > 0; offset >>= 1) {
-    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, offset));
-  }
-  const uint32_t exponent = __float_as_uint(most) >> 23;
-  const uint32_t scale = min(max(exponent + 113U, 130U), 254U);
-  const float factor = __uint_as_float((374U - scale) << 23);
-  auto* const to = reinterpret_cast<uint32_t*>(layer + line * kv.line_bytes());
-  for (uint32_t i = lane; i < kv.line_bytes() / 4; i += 32) {
-    const auto number = [&](uint32_t j) {
-      return 4 * i + j < kv.head_stride ? E4m3Of(numbers[4 * i + j] * factor) : 0U;
-    };
-    to[i] = number(0) | number(2) << 8 | number(1) << 16 | number(3) << 24;
-  }
-  if (lane == 0) {
-    reinterpret_cast<uint8_t*>(layer + kv.scales_at())[line] = static_cast<uint8_t>(scale);
-  }
-}
-
 // One warp per head, eight heads per block.
 __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite r) {
   PIE_DYNAMIC_SHARED(float, numbers);
@@ -218,7 +185,13 @@ __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite 
     const uint64_t line = head_of * kv.page_tokens + place % kv.page_tokens;
     char* const layer =
         static_cast<char*>(kv.data) + place / kv.page_tokens * kv.page_bytes + kv.layer_offset;
-    if (kv.fp8) return WriteFp8(kv, of_head, line, layer, lane);
+    if (kv.fp8) {
+      auto* const words = reinterpret_cast<uint32_t*>(layer + line * kv.line_bytes());
+      const uint32_t scale = WriteFp8Line(kv, of_head, words, lane);
+      auto* const scales = reinterpret_cast<uint8_t*>(layer + kv.scales_at());
+      if (lane == 0) scales[line] = static_cast<uint8_t>(scale);
+      return;
+    }
     to = reinterpret_cast<bf16*>(layer + line * kv.line_bytes());
   }
   for (uint32_t i = lane; i < kv.head_stride / 2; i += 32) {

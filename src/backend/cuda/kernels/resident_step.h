@@ -1,0 +1,93 @@
+// A step of one row by one kernel, which stays on all multiprocessors from the first layer to the
+// logits. Between the kernels of an ordinary step, the memory has nothing to do; here, one warp of
+// each block asks for the weights of later products while the others wait for a result that all of
+// them need. It serves dense models; a step with several rows, experts or adapters takes the
+// kernels of product.h and attention.h.
+//
+// The work is a list of phases, which is made once for a model. All blocks meet after each phase
+// but those that say otherwise. Blocks wait for one another, so all must run at the same time: the
+// launch is cooperative.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cuda/kernels/layer.h"
+#include "backend/cuda/kernels/product.h"
+#include "backend/cuda/kernels/runtime.h"
+#include "backend/cuda/kernels/step.h"
+
+namespace pie::cuda {
+
+// What a phase does before its products, in every block.
+enum class ResidentInput : uint8_t {
+  kSame,      // nothing: the input is that of the phase before
+  kNormed,    // x += post_norm(delta + bias); the input is norm(x)
+  kCopied,    // the input is a row of bfloat16 that earlier phases wrote
+  kAttention,  // no products: this phase rotates, writes keys and values, and attends
+};
+
+struct ResidentPhase {
+  ResidentInput input = ResidentInput::kSame;
+  bool meets = true;  // the next phase needs what all blocks write in this one
+  ProductOutput output = ProductOutput::kFloat;  // kFloat or kGated
+  GateKind gate = GateKind::kSilu;
+  WeightKind kind = WeightKind::kBf16;
+  uint32_t n = 0;
+  uint32_t k = 0;
+  const void* w = nullptr;
+  const void* scales = nullptr;
+  void* y = nullptr;           // [n] float, or with a gate [n / 2] bfloat16
+  const void* copied = nullptr;  // kCopied: [k] bfloat16
+  // kNormed
+  const float* delta = nullptr;  // null: x stays
+  const float* bias = nullptr;
+  const float* post_norm = nullptr;
+  const float* norm = nullptr;
+  float* x_out = nullptr;  // where x is written, or null
+  // kAttention
+  uint64_t layer_offset = 0;
+  const float* qkv_bias = nullptr;
+  const float* q_norm = nullptr;
+  const float* k_norm = nullptr;
+  const float* cosines = nullptr;  // [pairs]
+  const float* sines = nullptr;
+  const float* sinks = nullptr;
+  uint32_t window = 0;
+};
+
+struct ResidentStep {
+  const StepHeader* step = nullptr;
+  const ResidentPhase* phases = nullptr;  // on the device
+  uint32_t phase_count = 0;
+  const float* x = nullptr;  // [hidden]: the embedding
+  uint32_t hidden = 0;
+  uint32_t widest_input = 0;  // the largest k
+  float epsilon = 0;
+  // Attention.
+  KvShape kv;
+  const float* qkv = nullptr;  // [(heads + 2 × kv_heads) × head_stride]
+  void* attended = nullptr;    // [heads × head_stride] bfloat16
+  uint32_t heads = 0;
+  uint32_t head_size = 0;
+  uint32_t pairs = 0;
+  bool neighbours = false;
+  float scale = 0;
+  float softcap = 0;
+  uint32_t splits = 0;           // pieces of a key head's keys
+  float* parts = nullptr;        // [splits, heads, head_stride]
+  float* part_scales = nullptr;  // [splits, heads, 2]: the best score, the sum of weights
+  // [1 + 1 + kv_heads], zero before the first launch: arrivals at the meetings, blocks that have
+  // left, and pieces of each key head that are complete
+  uint32_t* counters = nullptr;
+};
+
+inline constexpr uint32_t kMostResidentGroup = 8;  // query heads of a key head
+
+// The pieces that attention's keys are cut into, on the current device.
+uint32_t ResidentSplits(uint32_t kv_heads);
+// Whether the current device can run such a step: all blocks at a time, with the memory they need.
+bool CanRunResident(const ResidentStep& step);
+void RunResidentStep(const ResidentStep& step, Stream stream);
+
+}  // namespace pie::cuda
