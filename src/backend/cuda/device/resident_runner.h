@@ -13,13 +13,7 @@ namespace pie::cuda {
 
 // Activations of a row, which the StepRunner owns.
 struct ResidentBuffers {
-  float* x = nullptr;      // the residual stream, before the first layer and after the last
-  float* delta = nullptr;  // [hidden]
-  float* qkv = nullptr;
-  void* attended = nullptr;
-  void* gated = nullptr;
-  float* parts = nullptr;
-  float* part_scales = nullptr;
+  float* x = nullptr;  // the residual stream, before the first layer and after the last
   float* logits = nullptr;
   const float* cosines = nullptr;  // [tables, pairs]
   const float* sines = nullptr;

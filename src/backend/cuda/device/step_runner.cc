@@ -634,18 +634,9 @@ void StepRunner::SetPages(const KvShape& kv) {
 
 Status StepRunner::PrepareResident() {
   if (options_.deterministic || options_.skip_products || options_.skip_attention) return {};
-  resident_ = PIE_TRY(ResidentRunner::Make(config_, weights_, kv_,
-                                           {.x = x_,
-                                            .delta = delta_,
-                                            .qkv = qkv_,
-                                            .attended = attended_,
-                                            .gated = gated_,
-                                            .parts = parts_,
-                                            .part_scales = part_logs_,
-                                            .logits = logits_,
-                                            .cosines = cosines_,
-                                            .sines = sines_},
-                                           stream_));
+  resident_ = PIE_TRY(ResidentRunner::Make(
+      config_, weights_, kv_, {.x = x_, .logits = logits_, .cosines = cosines_, .sines = sines_},
+      stream_));
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Blocks that wait for one another within a kernel. They must all run at the same time, so the
-// launch is cooperative. The emulator has its own versions.
+// Blocks that wait for one another within a kernel, by letters in memory (resident_step.h). They
+// must all run at the same time, so the launch is cooperative. The emulator has its own versions.
 #pragma once
 
 #include "backend/cuda/kernels/launch.cuh"
@@ -48,29 +48,53 @@ __device__ inline void MeetConsumers() {
   asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
 }
 
-// Called by the computing threads of each block, after a MeetConsumers. What they wrote before can
-// be read by LoadFresh after AwaitMeeting.
-__device__ inline void ArriveAtMeeting(uint32_t* counter) {
-  if (threadIdx.x != 0) return;
-  __threadfence();
-  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+__device__ inline void Send(uint64_t* to, uint32_t number, uint32_t phase) {
+  asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to),
+               "l"(static_cast<uint64_t>(phase) << 32 | number)
+               : "memory");
 }
-// Waits until `arrivals` have been counted.
-__device__ inline void AwaitMeeting(const uint32_t* counter, uint32_t arrivals) {
-  if (threadIdx.x == 0) {
-    uint32_t now = 0;
-    do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
-    } while (now < arrivals);
-    __threadfence();
-  }
-  MeetConsumers();
+// Two letters that follow one another, whether or not they have come. 16 bytes, aligned.
+__device__ inline void LookAt(const uint64_t* from, uint64_t (&letters)[2]) {
+  asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
+               : "=l"(letters[0]), "=l"(letters[1])
+               : "l"(from)
+               : "memory");
+}
+__device__ inline void WaitALittle() {}
+
+// Arrives at a barrier for several threads (bulk_copies.cuh).
+__device__ inline void ArriveFor(uint64_t* barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
+               "r"(arrivals)
+               : "memory");
 }
 
-// Reads what another block wrote in the same kernel: the first-level cache may be out of date.
-template <class T>
-__device__ T LoadFresh(const T* from) {
-  return __ldcg(from);
+// Counters that all blocks add to.
+__device__ inline uint32_t Count(uint32_t* counter) {
+  uint32_t before = 0;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(counter)
+               : "memory");
+  return before;
+}
+__device__ inline void CountLater(uint32_t* counter) {  // nothing waits for it
+  asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+__device__ inline uint32_t CountOf(const uint32_t* counter) {
+  uint32_t now = 0;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+  return now;
+}
+
+// What this thread wrote to shared memory is there before later bulk copies overwrite it.
+__device__ inline void ShowToCopies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// Brings a line of 128 bytes of constant memory into the first-level cache.
+__device__ inline void BringNear(const void* from) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(from));
 }
 
 }  // namespace pie::cuda

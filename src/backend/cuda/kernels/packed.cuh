@@ -35,8 +35,10 @@ struct RowSpan {
   template <bool kShared = false>
   __device__ void Load(const char* tile, const char* scales_of, int lane, int half) {
     const auto load = [](const auto* at) {
-      if constexpr (kShared) return *at;
-      else return __ldcs(at);
+      if constexpr (kShared)
+        return *at;
+      else
+        return __ldcs(at);
     };
 #pragma unroll
     for (int v = 0; v < static_cast<int>(VectorsOf(kKind)); ++v) {

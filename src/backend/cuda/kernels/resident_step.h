@@ -4,9 +4,10 @@
 // them need. It serves dense models; a step with several rows, experts or adapters takes the
 // kernels of product.h and attention.h.
 //
-// The work is a list of phases, which is made once for a model. All blocks meet after each phase
-// but those that say otherwise. Blocks wait for one another, so all must run at the same time: the
-// launch is cooperative.
+// The work is a list of phases, which is made once for a model. Blocks hand each other numbers by
+// mail: a number and the phase that wrote it are one word of 8 bytes, so a reader needs nothing but
+// that word. Blocks wait for one another, so all must run at the same time: the launch is
+// cooperative.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +22,19 @@ namespace pie::cuda {
 
 // What a phase does before its products, in every block.
 enum class ResidentInput : uint8_t {
-  kSame,      // nothing: the input is that of the phase before
-  kNormed,    // x += post_norm(delta + bias); the input is norm(x)
-  kCopied,    // the input is a row of bfloat16 that earlier phases wrote
+  kSame,       // nothing: the input is that of the phase before
+  kNormed,     // x += post_norm(delta + bias); the input is norm(x)
+  kCopied,     // the input is a row of bfloat16 that earlier phases wrote
   kAttention,  // no products: this phase rotates, writes keys and values, and attends
 };
 
-struct ResidentPhase {
+// A number, and in the upper half the phase that wrote it: 1 + its place in the list, beyond those
+// of all earlier steps.
+using Mail = uint64_t;
+
+struct alignas(16) ResidentPhase {
   ResidentInput input = ResidentInput::kSame;
-  bool meets = true;  // the next phase needs what all blocks write in this one
+  bool begins_layer = false;
   ProductOutput output = ProductOutput::kFloat;  // kFloat or kGated
   GateKind gate = GateKind::kSilu;
   WeightKind kind = WeightKind::kBf16;
@@ -37,23 +42,28 @@ struct ResidentPhase {
   uint32_t k = 0;
   const void* w = nullptr;
   const void* scales = nullptr;
-  void* y = nullptr;           // [n] float, or with a gate [n / 2] bfloat16
-  const void* copied = nullptr;  // kCopied: [k] bfloat16
+  Mail* y = nullptr;           // [n] float, or with a gate [n / 4] pairs of bfloat16
+  float* last = nullptr;       // if set, what goes here, [n] float, instead of y
+  const Mail* read = nullptr;  // kNormed: delta, [hidden] float, or null: x stays
+                               // kCopied: [k / 2] pairs of bfloat16; kAttention: q, k and v
+  uint32_t from = 0;           // how many phases ago that was written
+  uint32_t after = 0;          // its letters are those of the phase this many before it
   // kNormed
-  const float* delta = nullptr;  // null: x stays
   const float* bias = nullptr;
   const float* post_norm = nullptr;
   const float* norm = nullptr;
   float* x_out = nullptr;  // where x is written, or null
   // kAttention
+  Mail* parts = nullptr;        // [splits, heads, head_stride] float
+  Mail* part_scales = nullptr;  // [splits, heads, 2] float: the best score, the sum of weights
+  Mail* attended = nullptr;     // [heads × head_stride / 2] pairs of bfloat16
   uint64_t layer_offset = 0;
   const float* qkv_bias = nullptr;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
-  const float* cosines = nullptr;  // [pairs]
-  const float* sines = nullptr;
   const float* sinks = nullptr;
   uint32_t window = 0;
+  uint32_t table = 0;  // of angles
 };
 
 struct ResidentStep {
@@ -66,19 +76,18 @@ struct ResidentStep {
   float epsilon = 0;
   // Attention.
   KvShape kv;
-  const float* qkv = nullptr;  // [(heads + 2 × kv_heads) × head_stride]
-  void* attended = nullptr;    // [heads × head_stride] bfloat16
   uint32_t heads = 0;
   uint32_t head_size = 0;
+  const float* cosines = nullptr;  // [tables, pairs]
+  const float* sines = nullptr;
   uint32_t pairs = 0;
+  uint32_t tables = 1;
   bool neighbours = false;
   float scale = 0;
   float softcap = 0;
-  uint32_t splits = 0;           // pieces of a key head's keys
-  float* parts = nullptr;        // [splits, heads, head_stride]
-  float* part_scales = nullptr;  // [splits, heads, 2]: the best score, the sum of weights
-  // [1 + 1 + kv_heads], zero before the first launch: arrivals at the meetings, blocks that have
-  // left, and pieces of each key head that are complete
+  uint32_t splits = 0;  // pieces of a key head's keys
+  // Zero before the first launch: how often blocks have begun a layer in this step, blocks that
+  // have left, and steps before this one.
   uint32_t* counters = nullptr;
 };
 
