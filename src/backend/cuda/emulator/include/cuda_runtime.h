@@ -16,6 +16,7 @@
 #define __shared__ static
 #define __align__(bytes) alignas(bytes)
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 struct float2 {
   float x, y;
@@ -137,6 +138,8 @@ using cudaGraphExec_t = struct CUgraphExec_st*;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrMultiProcessorCount };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess };
+enum { cudaEnableDefault };
 enum { cudaHostAllocDefault, cudaStreamNonBlocking, cudaStreamCaptureModeThreadLocal };
 struct cudaDeviceProp {
   char name[32];
@@ -152,6 +155,9 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
+                                             unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult* found);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
