@@ -1,10 +1,10 @@
-// Hopper's bulk copies: one thread asks the copy engine for kilobytes, which arrive in shared memory
-// while the threads do something else. Barriers in shared memory tell when they have come. The
-// emulator has its own versions.
+// Hopper's bulk copies: one thread asks the copy engine for kilobytes, which arrive in shared
+// memory while the threads do something else. Barriers in shared memory tell when they have come.
+// The emulator has its own versions.
 //
-// A barrier counts arrivals and bytes. Its phase ends when all arrivals of InitBarrier were made and
-// all expected bytes have come; then the next phase begins with the same count. Phases have parity
-// 0, 1, 0, 1 …
+// A barrier counts arrivals and bytes. Its phase ends when all arrivals of InitBarrier were made
+// and all expected bytes have come; then the next phase begins with the same count. Phases have
+// parity 0, 1, 0, 1 …
 #pragma once
 
 #include "backend/cuda/kernels/instructions.cuh"
@@ -35,10 +35,10 @@ __device__ inline void Arrive(uint64_t* barrier) {
 // Arrives, and makes the phase wait for this many bytes more. Before their copies begin.
 __device__ inline void ArriveExpecting(uint64_t* barrier, uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   SharedAddress(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
 #endif
 }
 

@@ -143,10 +143,10 @@ bool DescribeMatrix(const void* data, uint64_t rows, uint32_t columns, uint32_t 
                     MatrixMap* map) {
   constexpr uint64_t kMostRows = uint64_t{1} << 31;  // coordinates have a sign
   if (!has_group_products || rows >= kMostRows) return false;
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
-                              const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
-                              const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+  using Encode =
+      CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                   const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                   CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
   void* encode = nullptr;
   cudaDriverEntryPointQueryResult found{};
   constexpr unsigned kSince = 12'000;
