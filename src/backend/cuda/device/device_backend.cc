@@ -318,8 +318,9 @@ void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
   }
   if (plan.rows > 0) {
     runner_->RunLayers({.count = plan.rows,
+                        .small_tiles = header.small_tiles > 0,
                         .large_tiles = plan.has_large_tiles,
-                        .merges = plan.has_parts,
+                        .partial_results = plan.has_parts,
                         .adapters = plan.has_adapters,
                         .parts = plan.adapter_parts},
                        chosen_);

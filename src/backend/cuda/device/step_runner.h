@@ -57,8 +57,9 @@ class StepRunner {
   // From tokens to the hidden states of all rows. `chosen` holds the tokens of earlier batches.
   struct Rows {
     uint32_t count = 0;
+    bool small_tiles = true;  // these three: false if the step has none of them
     bool large_tiles = false;
-    bool merges = true;  // some row may have partial results
+    bool partial_results = true;
     bool adapters = false;
     AdapterParts parts;  // what the adapters change
   };

@@ -391,7 +391,7 @@ TEST_F(AttentionTest, Speed) {
                                     .parts = parts.data(),
                                     .part_logs = logs.data(),
                                     .kv_lines = in_boxes ? &lines : nullptr};
-          if (small) RunSmallTiles(attention, 132, stream_);
+          if (small && plan.header().small_tiles > 0) RunSmallTiles(attention, 132, stream_);
           if (large && plan.has_large_tiles) RunLargeTiles(attention, 132, stream_);
           if (merge && plan.has_parts) RunMergeParts(attention, plan.rows, stream_);
         }
@@ -409,7 +409,7 @@ TEST_F(AttentionTest, Speed) {
     if (plan.has_large_tiles) {
       const StepHeader& h = plan.header();
       fmt::print("{} small tiles, {} large tiles\n", h.small_tiles, h.large_tiles);
-      print(", small tiles", true, false, false);
+      if (h.small_tiles > 0) print(", small tiles", true, false, false);
       if (plan.has_parts) print(", merge", false, false, true);
       print(", large tiles", false, true, false);
     }
