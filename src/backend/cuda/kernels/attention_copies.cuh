@@ -30,6 +30,8 @@ struct GroupView {
   LineView of[kGroupLines];
 };
 
+// A block's shared memory. Tiles begin at multiples of 1,024 bytes, as OperandAt wants it. Of each
+// pair of barriers, one tells that something has come, and the other that nobody reads it any more.
 template <int kDim, int kKeys, int kStages>
 struct Shared {
   static constexpr uint32_t kQueryBytes = kGroupLines * kDim * 2;
@@ -46,7 +48,7 @@ struct Shared {
   uint64_t values_full[kStages], values_free[kStages];
 };
 
-// A place in the ring of stages.
+// A place in the ring of stages, and the parity of its barriers' phase.
 template <int kStages>
 struct Ring {
   uint32_t stage = 0;
