@@ -454,10 +454,11 @@ void StepRunner::Attend(uint32_t index, const Rows& of) {
                             .sinks = layer.sinks,
                             .parts = parts_,
                             .part_logs = part_logs_,
+                            .kv_lines = in_boxes_ ? &kv_lines_ : nullptr,
                             .fixed_order = options_.deterministic};
-  RunSmallTiles(attention, options_.processors, stream_);
+  if (of.small_tiles) RunSmallTiles(attention, options_.processors, stream_);
   if (of.large_tiles) RunLargeTiles(attention, options_.processors, stream_);
-  RunMergeParts(attention, rows, stream_);
+  if (of.partial_results) RunMergeParts(attention, rows, stream_);
 }
 
 LowRankTarget StepRunner::TargetOf(AdapterTarget target, uint32_t first_column,
@@ -626,10 +627,6 @@ void StepRunner::RunLogits(uint32_t first_read, uint32_t count, bool adapters) {
   if (config_.final_softcap != 0) {
     RunSoftCap(logits_, uint64_t{count} * logit_stride_, config_.final_softcap, stream_);
   }
-}
-
-void StepRunner::SetPages(const KvShape& kv) {
-  kv_ = kv;
 }
 
 Status StepRunner::PrepareResident() {

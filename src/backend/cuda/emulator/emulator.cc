@@ -15,13 +15,28 @@ namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
 
-enum class State : uint8_t { kRuns, kAtWarp, kAtGroup, kAtBlock, kReturned };
+enum class State : uint8_t { kRuns, kYields, kAtWarp, kAtGroup, kAtBlock, kReturned };
 
 struct Copy {
   uint32_t to;
   const void* from;
   bool real;
 };
+
+struct BulkCopy {
+  uint64_t* barrier;
+  uint32_t bytes;
+  std::function<void()> copy;
+};
+
+// The 8 bytes of a barrier.
+struct Barrier {
+  uint32_t parity : 1;
+  uint32_t arrivals : 15;  // of each phase
+  uint32_t missing : 16;   // in this phase
+  int32_t bytes;           // that this phase still expects
+};
+static_assert(sizeof(Barrier) == sizeof(uint64_t));
 
 struct Fiber {
   std::unique_ptr<char[]> stack = std::make_unique<char[]>(kStackBytes);
@@ -43,6 +58,8 @@ std::vector<Warp> warps;
 alignas(1024) char shared[kSharedBytes];
 unsigned now = 0;  // the fiber that runs
 unsigned count = 0;
+std::vector<BulkCopy> bulk_copies;
+uint64_t changes = 0;  // of barriers with phases
 jmp_buf scheduler;
 const std::function<void()>* body = nullptr;
 
@@ -107,7 +124,19 @@ bool Release(State state, unsigned begin, unsigned end) {
   return true;
 }
 
+// Runs the threads that wait for each other without a barrier that the scheduler knows.
+bool ResumeYielding() {
+  bool any = false;
+  for (unsigned i = 0; i < count; ++i) {
+    if (fibers[i]->state != State::kYields) continue;
+    Resume(i);
+    any = any || fibers[i]->state != State::kYields;
+  }
+  return any;
+}
+
 void RunBlock() {
+  bulk_copies.clear();
   for (unsigned i = 0; i < count; ++i) Prepare(*fibers[i]);
   for (unsigned i = 0; i < count; ++i) Resume(i);
   for (;;) {
@@ -119,10 +148,14 @@ void RunBlock() {
       moved = Release(State::kAtGroup, group, group + 128) || moved;
     }
     if (moved) continue;
+    const uint64_t before = changes;
+    if (ResumeYielding() || changes != before) continue;
     if (Release(State::kAtBlock, 0, count)) continue;
     for (unsigned i = 0; i < count; ++i) {
+      if (fibers[i]->state == State::kYields) Die("a thread waits for what never comes");
       if (fibers[i]->state != State::kReturned) Die("threads wait at different barriers");
     }
+    if (!bulk_copies.empty()) Die("a block ends before its copies have come");
     return;
   }
 }
@@ -182,6 +215,63 @@ void CommitLater() {
   Fiber& fiber = *fibers[now];
   fiber.groups.push_back(std::move(fiber.copies));
   fiber.copies.clear();
+}
+
+void Yield() {
+  Wait(State::kYields);
+}
+
+namespace {
+
+template <class Change>
+void ChangeBarrier(uint64_t* barrier, Change&& change) {
+  Barrier of;
+  std::memcpy(&of, barrier, sizeof of);
+  change(of);
+  if (of.missing == 0 && of.bytes == 0) {
+    of.parity ^= 1U;
+    of.missing = of.arrivals;
+  }
+  std::memcpy(barrier, &of, sizeof of);
+  ++changes;
+}
+
+}  // namespace
+
+void InitBarrier(uint64_t* barrier, uint32_t arrivals) {
+  const Barrier of{.parity = 0, .arrivals = arrivals, .missing = arrivals, .bytes = 0};
+  std::memcpy(barrier, &of, sizeof of);
+}
+
+void Arrive(uint64_t* barrier, uint32_t expected_bytes) {
+  ChangeBarrier(barrier, [&](Barrier& of) {
+    if (of.missing == 0) Die("too many threads arrive at a barrier");
+    --of.missing;
+    of.bytes += static_cast<int32_t>(expected_bytes);
+  });
+}
+
+bool PhaseHasEnded(uint64_t* barrier, uint32_t parity) {
+  const auto ended = [&] {
+    Barrier of;
+    std::memcpy(&of, barrier, sizeof of);
+    return of.parity != parity;
+  };
+  for (size_t i = 0; i < bulk_copies.size() && !ended();) {
+    if (bulk_copies[i].barrier != barrier) {
+      ++i;
+      continue;
+    }
+    const BulkCopy copy = std::move(bulk_copies[i]);
+    bulk_copies.erase(bulk_copies.begin() + static_cast<ptrdiff_t>(i));
+    copy.copy();
+    ChangeBarrier(barrier, [&](Barrier& of) { of.bytes -= static_cast<int32_t>(copy.bytes); });
+  }
+  return ended();
+}
+
+void ArriveLater(uint64_t* barrier, uint32_t bytes, std::function<void()> copy) {
+  bulk_copies.push_back({barrier, bytes, std::move(copy)});
 }
 
 void CopyNow(unsigned groups_left) {

@@ -63,6 +63,17 @@ void CopyLater(uint32_t to, const void* from, bool real);
 void CommitLater();
 void CopyNow(unsigned groups_left);
 
+// Lets the other threads of the block run. A thread that waits for something calls this in a loop.
+void Yield();
+
+// Barriers that count arrivals and bytes (kernels/bulk_copies.cuh).
+void InitBarrier(uint64_t* barrier, uint32_t arrivals);
+void Arrive(uint64_t* barrier, uint32_t expected_bytes);
+// True if the phase of this parity has ended. What it may wait for happens first.
+bool PhaseHasEnded(uint64_t* barrier, uint32_t parity);
+// Calls `copy` when somebody waits for the barrier, and counts its bytes there.
+void ArriveLater(uint64_t* barrier, uint32_t bytes, std::function<void()> copy);
+
 // For tests. The next launch fails, and as on a GPU, everything fails from then on.
 void FailNextLaunch();
 // The next launch never ends. A later wait for the device would never return; it ends the program

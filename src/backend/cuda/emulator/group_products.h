@@ -12,6 +12,15 @@ inline void CommitGroupProducts() {}
 template <int kLeft>
 void AwaitGroupProducts() {}
 inline void ShowToGroupProducts() {}
+inline void SyncGroup(uint32_t) {
+  emulator::SyncWarpGroup();
+}
+inline void AwaitTurn(uint32_t) {}
+inline void PassTurn(uint32_t) {}
+template <int kRegisters>
+void GiveRegisters() {}
+template <int kRegisters>
+void TakeRegisters() {}
 template <size_t kTiles>
 void Settle(float (&)[kTiles][4]) {}
 
@@ -39,13 +48,14 @@ struct Operand {
   uint32_t eight;
 };
 
-inline void GroupScores(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
+template <size_t kTiles>
+void GroupScores(float (&d)[kTiles][4], uint64_t a, uint64_t b, bool add) {
   emulator::SyncWarpGroup();
   const Operand rows(a);
   const Operand columns(b);
   const unsigned lane = emulator::Lane();
   const unsigned first = threadIdx.x / 32 % 4 * 16 + lane / 4;
-  for (unsigned n = 0; n < 8; ++n) {
+  for (unsigned n = 0; n < kTiles; ++n) {
     for (unsigned i = 0; i < 4; ++i) {
       float sum = add ? d[n][i] : 0.0F;
       for (unsigned k = 0; k < 16; ++k) {

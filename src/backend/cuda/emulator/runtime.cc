@@ -1,4 +1,5 @@
 // CUDA's runtime, for the emulator: everything happens in the call, and graphs are lists of calls.
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -48,6 +49,23 @@ cudaError_t Do(std::function<void()> call) {
   if (hangs) return cudaSuccess;  // it is queued, and never runs
   call();
   return cudaSuccess;
+}
+
+// cuTensorMapEncodeTiled, for matrices of bfloat16 with boxes of 64 columns.
+CUresult DescribeMatrix(CUtensorMap* map, CUtensorMapDataType, cuuint32_t dimensions, void* data,
+                        const cuuint64_t* size, const cuuint64_t* strides, const cuuint32_t* box,
+                        const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                        CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  const bool fits = dimensions == 2 && reinterpret_cast<uintptr_t>(data) % 16 == 0 &&
+                    strides[0] % 16 == 0 && box[0] == 64 && box[1] >= 1 && box[1] <= 256;
+  if (!fits) return CUDA_ERROR_INVALID_VALUE;
+  *map = {.data = static_cast<const char*>(data),
+          .rows = size[1],
+          .columns = size[0],
+          .row_bytes = strides[0],
+          .box_rows = box[1],
+          .unused = {}};
+  return CUDA_SUCCESS;
 }
 
 void ExpectAnAnswer(const char* call) {
@@ -148,6 +166,15 @@ cudaError_t cudaDriverGetVersion(int* version) {
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = kVersion;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* found) {
+  if (std::strcmp(name, "cuTensorMapEncodeTiled") != 0) return Keep(cudaErrorInvalidValue);
+  *function = reinterpret_cast<void*>(DescribeMatrix);
+  *found = cudaDriverEntryPointSuccess;
   return cudaSuccess;
 }
 

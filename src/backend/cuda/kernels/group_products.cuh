@@ -40,7 +40,7 @@ __device__ void AwaitGroupProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 __device__ inline void ShowToGroupProducts() {
-  asm volatile("fence.proxy.async;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 // Called after an Await: keeps the compiler from reading these results earlier.
 template <int kTiles>
@@ -49,6 +49,30 @@ __device__ void Settle(float (&d)[kTiles][4]) {
   for (int n = 0; n < kTiles; ++n) {
     asm volatile("" : "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
   }
+}
+
+// Waits for the other threads of this warp group. `barrier` is the group's own number, from 1 on.
+__device__ inline void SyncGroup(uint32_t barrier) {
+  asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
+}
+
+// Two warp groups take turns: a group waits at its barrier until the other group passes the turn.
+__device__ inline void AwaitTurn(uint32_t barrier) {
+  asm volatile("bar.sync %0, 256;" ::"r"(barrier) : "memory");
+}
+__device__ inline void PassTurn(uint32_t barrier_of_other) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(barrier_of_other) : "memory");
+}
+
+// Changes how many registers the threads of this warp group have: all of its warps call it. Others
+// get what is given up.
+template <int kRegisters>
+__device__ void GiveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ void TakeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
 #define PIE_FOUR(x) "+f"((x)[0]), "+f"((x)[1]), "+f"((x)[2]), "+f"((x)[3])
@@ -64,6 +88,23 @@ __device__ inline void GroupScores(float (&d)[8][4], uint64_t a, uint64_t b, boo
       "}, %32, %33, p, 1, 1, 0, 0; }"
       : PIE_FOUR(d[0]), PIE_FOUR(d[1]), PIE_FOUR(d[2]), PIE_FOUR(d[3]), PIE_FOUR(d[4]),
         PIE_FOUR(d[5]), PIE_FOUR(d[6]), PIE_FOUR(d[7])
+      : "l"(a), "l"(b), "r"(add ? 1 : 0));
+}
+
+// The same for 16 × 128 numbers.
+__device__ inline void GroupScores(float (&d)[16][4], uint64_t a, uint64_t b, bool add) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %66, 0;"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+      "}, %64, %65, p, 1, 1, 0, 0; }"
+      : PIE_FOUR(d[0]), PIE_FOUR(d[1]), PIE_FOUR(d[2]), PIE_FOUR(d[3]), PIE_FOUR(d[4]),
+        PIE_FOUR(d[5]), PIE_FOUR(d[6]), PIE_FOUR(d[7]), PIE_FOUR(d[8]), PIE_FOUR(d[9]),
+        PIE_FOUR(d[10]), PIE_FOUR(d[11]), PIE_FOUR(d[12]), PIE_FOUR(d[13]), PIE_FOUR(d[14]),
+        PIE_FOUR(d[15])
       : "l"(a), "l"(b), "r"(add ? 1 : 0));
 }
 

@@ -1,5 +1,9 @@
 #include "backend/cuda/kernels/runtime.h"
 
+#include <cuda.h>
+
+#include <cstring>
+
 #include "backend/cuda/kernels/launch.cuh"
 
 namespace pie::cuda {
@@ -133,6 +137,38 @@ void CopyWithin(void* to, const void* from, size_t bytes, Stream stream) {
 
 void Fill(void* device, int byte, size_t bytes, Stream stream) {
   if (bytes > 0) cudaMemsetAsync(device, byte, bytes, stream);
+}
+
+bool DescribeMatrix(const void* data, uint64_t rows, uint32_t columns, uint32_t box_rows,
+                    MatrixMap* map) {
+  constexpr uint64_t kMostRows = uint64_t{1} << 31;  // coordinates have a sign
+  if (!has_group_products || rows >= kMostRows) return false;
+  using Encode =
+      CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                   const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                   CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+  void* encode = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  constexpr unsigned kSince = 12'000;
+  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, kSince, cudaEnableDefault,
+                                       &found) != cudaSuccess ||
+      found != cudaDriverEntryPointSuccess || encode == nullptr) {
+    cudaGetLastError();
+    return false;
+  }
+  static_assert(sizeof(MatrixMap) == sizeof(CUtensorMap));
+  CUtensorMap encoded{};
+  const cuuint64_t size[] = {columns, rows};
+  const cuuint64_t row_bytes[] = {uint64_t{columns} * 2};
+  const cuuint32_t box[] = {64, box_rows};
+  const cuuint32_t steps[] = {1, 1};
+  const CUresult status = reinterpret_cast<Encode>(encode)(
+      &encoded, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(data), size, row_bytes, box,
+      steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS) return false;
+  std::memcpy(map->words, &encoded, sizeof map->words);
+  return true;
 }
 
 void BeginCapture(Stream stream) {

@@ -54,6 +54,15 @@ void CopyOut(void* host, const void* device, size_t bytes, Stream stream);
 void CopyWithin(void* to, const void* from, size_t bytes, Stream stream);
 void Fill(void* device, int byte, size_t bytes, Stream stream);
 
+// Describes a matrix of bfloat16 in the device's memory to the engine that copies boxes of it, of
+// 64 columns and `box_rows` rows (bulk_copies.cuh). `data` and the bytes of a row are multiples
+// of 16. Returns false if the device has no such engine, or the matrix has too many rows.
+struct alignas(64) MatrixMap {
+  uint64_t words[16] = {};
+};
+bool DescribeMatrix(const void* data, uint64_t rows, uint32_t columns, uint32_t box_rows,
+                    MatrixMap* map);
+
 // Records what is launched on the stream instead of running it.
 void BeginCapture(Stream stream);
 Graph EndCapture(Stream stream);  // null on failure

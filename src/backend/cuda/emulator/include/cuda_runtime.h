@@ -16,6 +16,7 @@
 #define __shared__ static
 #define __align__(bytes) alignas(bytes)
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 struct float2 {
   float x, y;
@@ -112,6 +113,9 @@ inline unsigned long long __float2ull_rn(float x) {
 inline float __expf(float x) {
   return std::exp(x);
 }
+inline float __fdividef(float x, float y) {
+  return x / y;
+}
 inline float rsqrtf(float x) {
   return 1 / std::sqrt(x);
 }
@@ -137,6 +141,8 @@ using cudaGraphExec_t = struct CUgraphExec_st*;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrMultiProcessorCount };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess };
+enum { cudaEnableDefault };
 enum { cudaHostAllocDefault, cudaStreamNonBlocking, cudaStreamCaptureModeThreadLocal };
 struct cudaDeviceProp {
   char name[32];
@@ -152,6 +158,9 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
+                                             unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult* found);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
