@@ -1,27 +1,17 @@
 // Faults of a device: each has a clear error, and nothing hangs.
 #include <gtest/gtest.h>
 
+#include <future>
+#include <memory>
+
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/tiny_model_testing.h"
 #include "backend/cuda/emulator/emulator.h"
+#include "backend/dummy/dummy_backend.h"
+#include "sched/scheduler.h"
 
 namespace pie {
 namespace {
-
-ModelConfig TinyModel() {
-  ModelConfig config;
-  config.layers = 1;
-  config.hidden_size = 32;
-  config.heads = 2;
-  config.kv_heads = 1;
-  config.head_dim = 16;
-  config.ffn_size = 64;
-  config.vocab_size = 100;
-  config.context_length = 256;
-  config.norm_eps = 1e-5F;
-  config.rope.dims = 16;
-  config.attention_scale = 0.25F;
-  return config;
-}
 
 class CudaFaultsTest : public testing::Test {
  protected:
@@ -120,6 +110,72 @@ TEST_F(CudaFaultsTest, KernelThatNeverEndsTakesTheDeviceOutOfService) {
   const auto adapter = (*backend)->LoadAdapter(*MakeAdapter((*backend)->info().adapters, 4, 8));
   ASSERT_FALSE(adapter);
   EXPECT_EQ(adapter.error().text, "the CUDA device failed; restart the engine");
+}
+
+// Copies of pages behind a kernel that never ends fail after the same while. Those who wait for
+// them learn of it, and the memory that they came to can be dropped.
+TEST_F(CudaFaultsTest, PagesBehindAKernelThatNeverEnds) {
+  CudaOptions options = options_;
+  options.step_limit_ms = 30;
+  auto backend = MakeRandomCudaBackend(TinyModel(), options);
+  ASSERT_TRUE(backend) << backend.error().text;
+  const Batch batch = OneToken();
+  cuda::emulator::HangNextLaunch();
+  const auto ticket = (*backend)->Submit(batch);
+  ASSERT_TRUE(ticket);
+  const auto contents = (*backend)->ReadPages(batch.pages);
+  ASSERT_TRUE(contents);
+  const auto page = (*contents)->Page(0);
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().text, "the CUDA device does not answer: pages could not be copied");
+  EXPECT_FALSE((*backend)->Wait(*ticket));
+  EXPECT_EQ((*contents)->Page(0).error().text, "the CUDA device failed while pages were copied");
+  EXPECT_FALSE((*backend)->ReadPages(batch.pages));
+}
+
+// The model of a device that failed is out of service: its passes fail at once with the reason, and
+// so does everything that needs its pages. Another model goes on, and the engine can end.
+TEST_F(CudaFaultsTest, ModelOfAFailedDeviceIsOutOfServiceAndOthersGoOn) {
+  auto backend = MakeRandomCudaBackend(TinyModel(), options_);
+  ASSERT_TRUE(backend) << backend.error().text;
+  Scheduler failing(*std::move(backend), {.check_integrity = true});
+  Scheduler other(MakeDummyBackend({}), {.check_integrity = true});
+  const auto run = [](Scheduler& scheduler, SequenceId sequence, uint32_t position) -> std::string {
+    auto promise = std::make_shared<std::promise<Result<std::vector<Slot>>>>();
+    auto result = promise->get_future();
+    Forward forward{.sequence = sequence,
+                    .tokens = {1},
+                    .positions = {position},
+                    .samples = {{.rows = {0}}},
+                    .done = [promise](auto slots) { promise->set_value(std::move(slots)); }};
+    scheduler.Execute(std::move(forward));
+    if (result.wait_for(std::chrono::seconds(60)) != std::future_status::ready) return "it hangs";
+    const auto slots = result.get();
+    return slots ? "" : slots.error().text;
+  };
+  const SequenceId first = failing.Create();
+  const SequenceId second = failing.Create();
+  const SequenceId elsewhere = other.Create();
+  EXPECT_EQ(run(failing, first, 0), "");
+  EXPECT_EQ(run(failing, second, 0), "");
+  EXPECT_EQ(run(other, elsewhere, 0), "");
+  cuda::emulator::FailNextLaunch();
+  const std::string text = run(failing, first, 1);
+  EXPECT_NE(text.find("the CUDA device failed: "), text.npos) << text;
+  EXPECT_EQ(run(failing, second, 1), text);            // had pages
+  EXPECT_EQ(run(failing, failing.Create(), 0), text);  // came later
+  EXPECT_EQ(run(other, elsewhere, 1), "");
+  const SequenceId third = failing.Create();
+  auto promise = std::make_shared<std::promise<std::string>>();
+  auto read = promise->get_future();
+  failing.Read(second, 0, 1, [promise](Result<KvContent> content) {
+    promise->set_value(content ? "it was read" : content.error().text);
+  });
+  ASSERT_EQ(read.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  EXPECT_EQ(read.get(), text);
+  for (const SequenceId id : {first, second, third}) failing.Drop(id);
+  EXPECT_TRUE(failing.WaitIdle(60'000));
+  EXPECT_EQ(failing.stats().integrity_failures, 0U);
 }
 
 // A batch whose results do not fit fails, and the next one runs.
