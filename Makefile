@@ -59,6 +59,7 @@ test-cuda: ## the tests of the CUDA device; they say so where there is no GPU
 
 bench-cuda: ## measure the CUDA device on random weights of real shapes: build/bench-cuda.json
 	@$(MAKE) CUDA=1 build
+	@$(PYTHON) scripts/build_guests.py bench-guest
 	@$(PYTHON) bench/run_cuda.py
 
 test-matrix: setup-test build ## the end-to-end tests under every other configuration (ONLY="pages-1 q8")

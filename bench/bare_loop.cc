@@ -1,6 +1,8 @@
 #include "bare_loop.h"
 
 #include <algorithm>
+#include <array>
+#include <deque>
 
 #include "must.h"
 
@@ -10,7 +12,7 @@ void BareLoop::Feed(Sequence& sequence, std::span<const uint32_t> tokens) {
   const size_t most = backend_.info().max_batch_tokens;
   while (!tokens.empty()) {
     const std::span<const uint32_t> chunk = tokens.first(std::min(most, tokens.size()));
-    Add(sequence, chunk);
+    Add(batch_, sequence, chunk);
     const BatchOutput output = Run(static_cast<uint32_t>(chunk.size()));
     sequence.next = std::get<TokenSlot>(output.slots[0].at(0)).token;
     tokens = tokens.subspan(chunk.size());
@@ -18,14 +20,47 @@ void BareLoop::Feed(Sequence& sequence, std::span<const uint32_t> tokens) {
 }
 
 void BareLoop::Step(std::span<Sequence> sequences) {
-  for (Sequence& sequence : sequences) Add(sequence, {&sequence.next, 1});
+  for (Sequence& sequence : sequences) Add(batch_, sequence, {&sequence.next, 1});
   const BatchOutput output = Run(1);
   for (size_t i = 0; i < sequences.size(); ++i) {
     sequences[i].next = std::get<TokenSlot>(output.slots[i].at(0)).token;
   }
 }
 
-void BareLoop::Add(Sequence& sequence, std::span<const uint32_t> tokens) {
+std::vector<std::chrono::steady_clock::time_point> BareLoop::Chain(std::span<Sequence> sequences,
+                                                                   uint32_t steps) {
+  std::vector<std::chrono::steady_clock::time_point> ended;
+  std::array<Batch, 2> batches;
+  std::deque<Backend::Ticket> flights;
+  last_row_[0].rows[0] = 0;
+  while (ended.size() < steps) {
+    const size_t submitted = ended.size() + flights.size();
+    if (flights.size() == batches.size() || submitted == steps) {
+      const BatchOutput output = Must(backend_.Wait(flights.front()));
+      ended.push_back(std::chrono::steady_clock::now());
+      flights.pop_front();
+      if (ended.size() < steps) continue;
+      for (size_t i = 0; i < sequences.size(); ++i) {
+        sequences[i].next = std::get<TokenSlot>(output.slots[i].at(0)).token;
+      }
+      break;
+    }
+    Batch& batch = batches[submitted % batches.size()];
+    batch.members.clear();
+    batch.tokens.clear();
+    batch.pages.clear();
+    batch.positions.clear();
+    batch.carried.clear();
+    for (uint32_t i = 0; i < sequences.size(); ++i) {
+      Add(batch, sequences[i], {&sequences[i].next, 1});
+      if (submitted > 0) batch.carried.push_back({.row = i, .batch = flights.back(), .member = i});
+    }
+    flights.push_back(Must(backend_.Submit(batch)));
+  }
+  return ended;
+}
+
+void BareLoop::Add(Batch& batch, Sequence& sequence, std::span<const uint32_t> tokens) {
   const uint32_t page_tokens = backend_.info().page_tokens;
   const auto rows = static_cast<uint32_t>(tokens.size());
   const uint32_t pages = (sequence.tokens + rows + page_tokens - 1) / page_tokens;
@@ -35,18 +70,18 @@ void BareLoop::Add(Sequence& sequence, std::span<const uint32_t> tokens) {
     }
     sequence.pages.push_back(PageId{free_page_++});
   }
-  batch_.members.push_back({.first_row = static_cast<uint32_t>(batch_.tokens.size()),
-                            .rows = rows,
-                            .first_page = static_cast<uint32_t>(batch_.pages.size()),
-                            .pages = pages,
-                            .kv_tokens = sequence.tokens,
-                            .samples = &last_row_,
-                            .adapter = sequence.adapter,
-                            .zo_seed = sequence.zo_seed,
-                            .zo_sigma = sequence.zo_sigma});
-  batch_.tokens.insert(batch_.tokens.end(), tokens.begin(), tokens.end());
-  batch_.pages.insert(batch_.pages.end(), sequence.pages.begin(), sequence.pages.begin() + pages);
-  for (uint32_t i = 0; i < rows; ++i) batch_.positions.push_back(sequence.tokens + i);
+  batch.members.push_back({.first_row = static_cast<uint32_t>(batch.tokens.size()),
+                           .rows = rows,
+                           .first_page = static_cast<uint32_t>(batch.pages.size()),
+                           .pages = pages,
+                           .kv_tokens = sequence.tokens,
+                           .samples = &last_row_,
+                           .adapter = sequence.adapter,
+                           .zo_seed = sequence.zo_seed,
+                           .zo_sigma = sequence.zo_sigma});
+  batch.tokens.insert(batch.tokens.end(), tokens.begin(), tokens.end());
+  batch.pages.insert(batch.pages.end(), sequence.pages.begin(), sequence.pages.begin() + pages);
+  for (uint32_t i = 0; i < rows; ++i) batch.positions.push_back(sequence.tokens + i);
   sequence.tokens += rows;
 }
 

@@ -5,6 +5,7 @@
 // program. It is used by one thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -35,11 +36,16 @@ class BareLoop {
   // Computes one token of each sequence, in one batch.
   void Step(std::span<Sequence> sequences);
 
+  // Computes `steps` tokens of each sequence with two batches in flight: each token goes from one
+  // batch to the next on the device. Returns when each batch ended. The device is asynchronous.
+  std::vector<std::chrono::steady_clock::time_point> Chain(std::span<Sequence> sequences,
+                                                           uint32_t steps);
+
   // Forgets which pages are in use. Sequences that have pages must not be stepped again.
   void Reset() { free_page_ = first_page_; }
 
  private:
-  void Add(Sequence& sequence, std::span<const uint32_t> tokens);
+  void Add(Batch& batch, Sequence& sequence, std::span<const uint32_t> tokens);
   // Runs the batch. Every member has `rows` rows, and its last row is sampled.
   BatchOutput Run(uint32_t rows);
 

@@ -3,6 +3,10 @@
 //
 //   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] [--weights bf16|fp8]
 //                 [--kv bf16|fp8] [--without products|attention]
+//   pie-gpu-bench --open MODEL [--weights bf16|fp8]
+//
+// The second form opens a model from a file or a folder, without recording graphs, and prints how
+// long that took: the first time, when the files may come from a disk, and the best of three.
 //
 // With --weights fp8, the layers' matrices are in fp8; the embedding and the head stay in bfloat16,
 // as in published checkpoints. The roof counts the bytes that are there.
@@ -16,8 +20,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -29,6 +33,7 @@
 #include "backend/cuda/kernels/random_fill.h"
 #include "backend/cuda/kernels/runtime.h"
 #include "bare_loop.h"
+#include "gpu_shapes.h"
 #include "must.h"
 
 namespace pie {
@@ -39,45 +44,6 @@ using Sequence = BareLoop::Sequence;
 
 double Seconds(Clock::time_point since) {
   return std::chrono::duration<double>(Clock::now() - since).count();
-}
-
-ModelConfig Shape(const std::string& name) {
-  ModelConfig config;
-  config.norm_eps = 1e-5F;
-  config.head_dim = 128;
-  config.kv_heads = 8;
-  config.context_length = 131'072;
-  config.rope.theta = 500'000;
-  if (name == "8b") {  // Llama 3.1 8B
-    config.layers = 32;
-    config.hidden_size = 4096;
-    config.heads = 32;
-    config.ffn_size = 14'336;
-    config.vocab_size = 128'256;
-  } else if (name == "1b") {  // Llama 3.2 1B
-    config.layers = 16;
-    config.hidden_size = 2048;
-    config.heads = 32;
-    config.head_dim = 64;
-    config.ffn_size = 8192;
-    config.vocab_size = 128'256;
-    config.tied_embeddings = true;
-  } else if (name == "0.6b") {  // Qwen3 0.6B
-    config.architecture = Architecture::kQwen3;
-    config.qk_norm = QkNorm::kHead;
-    config.layers = 28;
-    config.hidden_size = 1024;
-    config.heads = 16;
-    config.ffn_size = 3072;
-    config.vocab_size = 151'936;
-    config.tied_embeddings = true;
-    config.rope.theta = 1'000'000;
-  } else {
-    Must<int>(Fail(Code::kInvalid, "unknown shape '{}'; use 8b, 1b or 0.6b", name));
-  }
-  config.rope.dims = config.head_dim;
-  config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
-  return config;
 }
 
 double ReadBandwidth() {
@@ -181,37 +147,10 @@ class RandomTokens {
   std::mt19937 random_{42};
 };
 
-// Chained decode: two batches in flight, and every token goes from one to the next on the device.
-// Returns seconds a step.
-double Chained(Backend& device, std::vector<Sequence>& sequences, uint32_t steps) {
-  static const std::vector<SampleSpec> kGreedy = {{.rows = {0}}};
-  const uint32_t page_tokens = device.info().page_tokens;
-  std::vector<Batch> batches(2);
-  std::vector<Backend::Ticket> tickets;
+// Seconds that a step takes in a chained decode.
+double Chained(BareLoop& loop, std::vector<Sequence>& sequences, uint32_t steps) {
   const auto begin = Clock::now();
-  for (uint32_t step = 0; step < steps; ++step) {
-    if (step >= 2) Must(device.Wait(tickets[step - 2]));
-    Batch& batch = batches[step % 2];
-    batch = {};
-    for (uint32_t i = 0; i < sequences.size(); ++i) {
-      Sequence& sequence = sequences[i];
-      const uint32_t pages = sequence.tokens / page_tokens + 1;
-      batch.members.push_back({.first_row = i,
-                               .rows = 1,
-                               .first_page = static_cast<uint32_t>(batch.pages.size()),
-                               .pages = pages,
-                               .kv_tokens = sequence.tokens,
-                               .samples = &kGreedy});
-      batch.tokens.push_back(sequence.next);
-      batch.positions.push_back(sequence.tokens++);
-      batch.pages.insert(batch.pages.end(), sequence.pages.begin(), sequence.pages.begin() + pages);
-      if (step > 0) batch.carried.push_back({.row = i, .batch = tickets.back(), .member = i});
-    }
-    tickets.push_back(Must(device.Submit(batch)));
-  }
-  for (size_t i = tickets.size() < 2 ? 0 : tickets.size() - 2; i < tickets.size(); ++i) {
-    Must(device.Wait(tickets[i]));
-  }
+  loop.Chain(sequences, steps);
   return Seconds(begin) / steps;
 }
 
@@ -226,7 +165,7 @@ void Reserve(std::vector<Sequence>& sequences, uint32_t tokens, uint32_t page_to
 
 int Run(const std::string& shape, bool quick, const CudaOptions& options) {
   nlohmann::ordered_json result;
-  const ModelConfig config = Shape(shape);
+  const ModelConfig config = ShapeOf(shape);
   const CudaStatus status = FindCudaDevices();
   if (status.devices.empty()) Must<int>(Fail(Code::kUnavailable, "{}", status.problem));
   result["shape"] = shape;
@@ -266,9 +205,9 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
       sequence.next = random.Take(1)[0];
     }
     Reserve(sequences, kContext + 3 * steps, page_tokens, next_page);
-    Chained(*device, sequences, 8);
+    Chained(loop, sequences, 8);
     for (Sequence& sequence : sequences) sequence.tokens = kContext - steps / 2;
-    const double chained = Chained(*device, sequences, steps);
+    const double chained = Chained(loop, sequences, steps);
     for (Sequence& sequence : sequences) sequence.tokens = kContext - steps / 2;
     const auto begin = Clock::now();
     for (uint32_t i = 0; i < steps; ++i) loop.Step(sequences);
@@ -294,9 +233,9 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
       sequence.next = random.Take(1)[0];
     }
     Reserve(sequences, kPrefix + kOwn + 2 * steps, page_tokens, next_page);
-    Chained(*device, sequences, 8);
+    Chained(loop, sequences, 8);
     for (Sequence& sequence : sequences) sequence.tokens = kPrefix + kOwn;
-    const double seconds = Chained(*device, sequences, steps);
+    const double seconds = Chained(loop, sequences, steps);
     const double roof = RoofOf(config, limits, 64, kOwn + steps / 2.0, kPrefix);
     result["prefix_64_ms"] = seconds * 1e3;
     result["prefix_64_roof_share"] = roof / seconds;
@@ -324,6 +263,36 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
   return 0;
 }
 
+// Bytes of a model's weights, in its files.
+uint64_t BytesOf(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (fs::is_regular_file(path)) return fs::file_size(path);
+  uint64_t bytes = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    if (entry.path().extension() == ".safetensors") bytes += entry.file_size();
+  }
+  return bytes;
+}
+
+int MeasureOpening(const std::string& path, CudaOptions options) {
+  options.graphs = false;
+  options.total_pages = 64;
+  std::vector<double> seconds;
+  for (int i = 0; i < 4; ++i) {
+    const auto opened = Clock::now();
+    Must(MakeCudaBackend(path, options));
+    seconds.push_back(Seconds(opened));
+  }
+  const double best = std::ranges::min(seconds);
+  const nlohmann::ordered_json result = {
+      {"first_open_s", seconds[0]},
+      {"open_s", best},
+      {"open_gb", static_cast<double>(BytesOf(path)) / 1e9},
+      {"open_gb_s", static_cast<double>(BytesOf(path)) / 1e9 / best}};
+  fmt::print("{}\n", result.dump(2));
+  return 0;
+}
+
 }  // namespace
 }  // namespace pie
 
@@ -335,6 +304,7 @@ bool IsType(std::string_view value) {
 
 int main(int argc, char** argv) {
   std::string shape = "8b";
+  std::string model;
   bool quick = false;
   pie::CudaOptions options{.max_batch_tokens = 2048};
   for (int i = 1; i < argc; ++i) {
@@ -342,6 +312,9 @@ int main(int argc, char** argv) {
     const char* const value = i + 1 < argc ? argv[i + 1] : "";
     if (flag == "--shape" && *value != 0) {
       shape = value;
+      ++i;
+    } else if (flag == "--open" && *value != 0) {
+      model = value;
       ++i;
     } else if (flag == "--quick") {
       quick = true;
@@ -361,9 +334,11 @@ int main(int argc, char** argv) {
     } else {
       fmt::print(stderr,
                  "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] "
-                 "[--weights bf16|fp8] [--kv bf16|fp8] [--without products|attention]\n");
+                 "[--weights bf16|fp8] [--kv bf16|fp8] [--without products|attention] "
+                 "[--open MODEL]\n");
       return 2;
     }
   }
+  if (!model.empty()) return pie::MeasureOpening(model, options);
   return pie::Run(shape, quick, options);
 }

@@ -57,6 +57,6 @@ target_compile_definitions(cuda_test PRIVATE PIE_GOLDEN_DIR="${CMAKE_SOURCE_DIR}
 add_test(NAME cuda COMMAND cuda_test)
 add_dependencies(cpp_tests cuda_test)
 
-add_executable(pie-gpu-bench bench/gpu_bench.cc bench/bare_loop.cc)
+add_executable(pie-gpu-bench bench/gpu_bench.cc bench/gpu_shapes.cc bench/bare_loop.cc)
 target_link_libraries(pie-gpu-bench PRIVATE pie_backend nlohmann_json::nlohmann_json)
 set_target_properties(pie-gpu-bench cuda_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PIE_BIN_DIR}")

@@ -16,12 +16,13 @@ target_compile_options(pie_cuda_emulated PRIVATE -U_FORTIFY_SOURCE -fno-strict-a
   -Wno-unknown-pragmas -Wno-strict-aliasing -Wno-shadow -Wno-sign-compare -Wno-unused-parameter)
 target_link_libraries(pie_cuda_emulated PUBLIC pie_base pie_model pie_kv)
 
-# The scheduler's test of everything that can happen to a sequence runs on the device, too.
-add_executable(cuda_emulated_test ${emulated_tests} src/sched/composition_test.cc)
+# The scheduler's tests of everything that can happen to a sequence, and of a device that fails.
+add_executable(cuda_emulated_test ${emulated_tests} src/sched/composition_test.cc
+  src/sched/failed_device_test.cc)
 target_link_libraries(cuda_emulated_test PRIVATE pie_cuda_emulated pie_sched pie_backend
   GTest::gtest_main)
 target_compile_definitions(cuda_emulated_test PRIVATE PIE_GOLDEN_DIR="${CMAKE_SOURCE_DIR}/tests/golden")
 # A model's longer tests run for some architectures only: a thread of the emulator costs microseconds.
 add_test(NAME cuda_emulated COMMAND cuda_emulated_test
-  "--gtest_filter=AttentionTest.*:LayerTest.*:ProductTest.*:PackedTest.*:CudaWeightsTest.*:CudaKvTest.*:SamplingTest.*:CudaFaults*:*LogitsAre*:*PagesComeBack*:*/llama:*/olmo2:*/qwen3moe:Emulated/*-*Speed*:*Models/CudaGoldenTest.*gguf:*Carried*:Devices/*")
+  "--gtest_filter=AttentionTest.*:LayerTest.*:ProductTest.*:PackedTest.*:CudaWeightsTest.*:CudaKvTest.*:SamplingTest.*:CudaFaults*:FailedDeviceTest.*:PageTransfersTest.*:*LogitsAre*:*PagesComeBack*:*/llama:*/olmo2:*/qwen3moe:Emulated/*-*Speed*:*Models/CudaGoldenTest.*gguf:*Carried*:Devices/*")
 add_dependencies(cpp_tests cuda_emulated_test)

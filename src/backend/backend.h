@@ -7,7 +7,8 @@
 //
 // Everything happens in the order of the calls. A batch finds what earlier batches wrote to pages,
 // also while those are still in flight. So the caller may give a page to another sequence before
-// the last batch that uses it has run.
+// the last batch that uses it has run. The same holds for calls that read and write pages, even if
+// their copies are still under way when they return.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include "backend/batch.h"
 #include "backend/meanwhile.h"
 #include "base/result.h"
+#include "kv/stored_kv.h"
 #include "model/adapter/adapter.h"
 
 namespace pie {
@@ -40,7 +42,11 @@ struct BackendInfo {
   size_t page_bytes = 0;
   std::string layout;       // how a page is laid out: type, heads, layers, tokens
   std::string fingerprint;  // of the model that computed it
-  AdapterShape adapters;    // what adapters must fit; no layers: the device takes none
+  // How many bytes of pages one call should read or write, so that copies are fast and batches do
+  // not wait for long.
+  size_t read_bytes = size_t{4} << 20;
+  size_t write_bytes = size_t{16} << 20;
+  AdapterShape adapters;  // what adapters must fit; no layers: the device takes none
 };
 
 class Backend {
@@ -61,6 +67,13 @@ class Backend {
   // in flight. Content that is written back, to any page, works as if it had been computed there.
   virtual Status ReadPage(PageId page, std::span<std::byte> content) = 0;
   virtual Status WritePage(PageId page, std::span<const std::byte> content) = 0;
+
+  // The same for several pages. The contents may still be on their way when ReadPages returns.
+  // WritePages takes pages [first, first + pages.size()) of `stored`, and may read them with
+  // threads of its own, but not after it has returned. After an error, the pages' content is
+  // undefined. Each has a default that uses the calls above.
+  virtual Result<PageContentsPtr> ReadPages(std::span<const PageId> pages);
+  virtual Status WritePages(std::span<const PageId> pages, const StoredKv& stored, uint32_t first);
 
   // Makes the device's form of an adapter, whose weights fit info().adapters. Any thread may call
   // it, at any time. Costs a pass over the weights.

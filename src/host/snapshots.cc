@@ -1,19 +1,23 @@
 #include "host/snapshots.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <future>
+#include <mutex>
 #include <utility>
 
 #include "base/random.h"
+#include "base/thread_team.h"
 
 namespace pie::host {
 namespace {
 
 // The writers wait for the disk most of the time.
 constexpr size_t kWriters = 8;
-// A writer asks the step thread for this much at a time.
-constexpr size_t kReadBytes = size_t{4} << 20;
+// A large context is written by several threads, one for this much of it.
+constexpr size_t kBytesPerThread = size_t{64} << 20;
+constexpr size_t kThreadsPerContext = 12;
 
 int64_t UnixSeconds() {
   return std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
@@ -33,6 +37,37 @@ Result<KvContent> ReadPages(Scheduler& scheduler, SequenceId sequence, uint32_t 
   } catch (const std::future_error&) {  // the scheduler dropped the request: the device stops
     return Fail(Code::kCancelled, "the engine stops: the snapshot was not saved");
   }
+}
+
+// Reads and writes the pages of a context. `begin` is the content of the first ones.
+Status WritePages(Scheduler& scheduler, SequenceId sequence, PageContentsPtr begin, uint32_t pages,
+                  SnapshotWriter& writer) {
+  const uint32_t chunk = std::max(begin->pages(), 1U);
+  const uint64_t bytes = uint64_t{pages} * scheduler.info().page_bytes;
+  ThreadTeam team("pie-save",
+                  ThreadTeam::Size(std::min<size_t>(kThreadsPerContext, bytes / kBytesPerThread)));
+  const auto write = [&](uint32_t first) -> Status {
+    PageContentsPtr contents = first == 0 ? std::move(begin) : nullptr;
+    if (contents == nullptr) {
+      contents = PIE_TRY(ReadPages(scheduler, sequence, first, chunk)).pages;
+    }
+    for (uint32_t i = 0; i < contents->pages(); ++i) {
+      PIE_RETURN_IF_ERROR(writer.WritePage(first + i, PIE_TRY(contents->Page(i))));
+    }
+    return {};
+  };
+  std::mutex mutex;
+  Status status;
+  std::atomic<bool> failed = false;
+  team.Run((pages + chunk - 1) / chunk, [&](size_t i) {
+    if (failed) return;
+    Status written = write(static_cast<uint32_t>(i) * chunk);
+    if (written) return;
+    failed = true;
+    const std::lock_guard lock(mutex);
+    status = std::move(written);
+  });
+  return status;
 }
 
 // Returns whether the model can have such rows. A file that was made by hand could hold any number.
@@ -261,7 +296,7 @@ Status Snapshots::WriteFile(std::string_view user, const std::string& name,
   const BackendInfo& device = scheduler.info();
   const Extent& extent = context.extent();
   const auto chunk = static_cast<uint32_t>(
-      std::max<size_t>(1, kReadBytes / std::max<size_t>(1, device.page_bytes)));
+      std::max<size_t>(1, device.read_bytes / std::max<size_t>(1, device.page_bytes)));
   const SnapshotStore::Key key = FileKey(user, context.model(), name);
 
   KvContent content = PIE_TRY(ReadPages(scheduler, context.sequence(), 0, chunk));
@@ -287,15 +322,8 @@ Status Snapshots::WriteFile(std::string_view user, const std::string& name,
   SnapshotWriter writer = PIE_TRY(store_->Begin(key, bytes));
   PIE_RETURN_IF_ERROR(writer.Write(SnapshotHead(info, rows.view())));
   const uint32_t pages = (rows.size() + device.page_tokens - 1) / device.page_tokens;
-  for (uint32_t first = 0; first < pages; first += chunk) {
-    if (first > 0) content = PIE_TRY(ReadPages(scheduler, context.sequence(), first, chunk));
-    const size_t count = content.bytes.size() / device.page_bytes;
-    for (size_t i = 0; i < count; ++i) {
-      PIE_RETURN_IF_ERROR(writer.WritePage(
-          first + static_cast<uint32_t>(i),
-          std::span(content.bytes).subspan(i * device.page_bytes, device.page_bytes)));
-    }
-  }
+  PIE_RETURN_IF_ERROR(
+      WritePages(scheduler, context.sequence(), std::move(content.pages), pages, writer));
   return store_->Commit(key, std::move(writer), bytes);
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -339,6 +340,32 @@ Result<std::span<const std::byte>> SnapshotFile::Page(uint32_t index) const {
     return Damaged(fmt::format("page {} of {} has changed", index, pages_));
   }
   return page;
+}
+
+// Reads the file instead of its mapping: several threads then need no locks on the tables of pages.
+Status SnapshotFile::ReadPage(uint32_t index, std::span<std::byte> room) const {
+  PIE_CHECK(index < pages_ && room.size() == info_.page_bytes);
+  const auto read = [fd = fd_](size_t at, std::span<std::byte> into) -> Status {
+    while (!into.empty()) {
+      const ssize_t bytes = pread(fd, into.data(), into.size(), static_cast<off_t>(at));
+      if (bytes < 0 && errno == EINTR) continue;
+      if (bytes < 0) {
+        return Fail(Code::kInternal, "the snapshot cannot be read: {}", std::strerror(errno));
+      }
+      if (bytes == 0) return Damaged("it was shortened while it was open");
+      at += static_cast<size_t>(bytes);
+      into = into.subspan(static_cast<size_t>(bytes));
+    }
+    return {};
+  };
+  const size_t at = first_page_ + index * (info_.page_bytes + kSumBytes);
+  uint64_t sum = 0;
+  PIE_RETURN_IF_ERROR(read(at, room));
+  PIE_RETURN_IF_ERROR(read(at + room.size(), std::as_writable_bytes(std::span(&sum, 1))));
+  if (sum != PageChecksum(index, room)) {
+    return Damaged(fmt::format("page {} of {} has changed", index, pages_));
+  }
+  return {};
 }
 
 }  // namespace pie

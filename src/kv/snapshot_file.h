@@ -11,7 +11,7 @@
 // file costs the same whatever its size.
 //
 // A SnapshotFile is a mapping of a file. The file may be replaced or removed meanwhile, but never
-// changed. One thread reads it at a time.
+// changed. One thread reads it at a time, but several may call ReadPage.
 #pragma once
 
 #include <cstddef>
@@ -68,6 +68,7 @@ class SnapshotFile final : public StoredKv {
   uint64_t bytes() const { return map_.size(); }
   RowsView rows() const override { return rows_.view(); }
   Result<std::span<const std::byte>> Page(uint32_t index) const override;
+  Status ReadPage(uint32_t index, std::span<std::byte> room) const override;
   Status CheckWhole() const override;
   // Gives the adapters, in the order of info(), the versions that they have in this engine. Call it
   // before other threads see the file.
@@ -105,7 +106,9 @@ class SnapshotWriter {
   SnapshotWriter(SnapshotWriter&& other) noexcept;
   SnapshotWriter& operator=(SnapshotWriter&&) = delete;
 
-  Status Write(std::span<const std::byte> bytes);
+  Status Write(std::span<const std::byte> head);
+  // Writes a page and its checksum. The head was written before, and all pages have one size.
+  // Several threads may write pages at a time.
   Status WritePage(uint32_t index, std::span<const std::byte> page);
   Status Sync();                           // to the disk; slow
   Status Commit(const std::string& name);  // becomes folder/name
@@ -117,9 +120,12 @@ class SnapshotWriter {
   SnapshotWriter(int fd, std::string folder, std::string path)
       : fd_(fd), folder_(std::move(folder)), path_(std::move(path)) {}
 
+  Status WriteAt(uint64_t offset, std::span<const std::byte> bytes);
+
   int fd_;
   std::string folder_;
-  std::string path_;  // empty once it has its name
+  std::string path_;         // empty once it has its name
+  uint64_t head_bytes_ = 0;  // written by Write
 };
 
 }  // namespace pie

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +12,8 @@
 #include <iterator>
 #include <utility>
 #include <vector>
+
+#include "base/thread_team.h"
 
 namespace pie {
 namespace {
@@ -125,6 +129,55 @@ TEST(SnapshotFile, ChecksumsStayTheSame) {
     while (bytes.size() < size) bytes.push_back(static_cast<std::byte>(bytes.size() * 37 + 11));
     EXPECT_EQ(PageChecksum(3, bytes), sum) << size;
   }
+}
+
+// Large contexts are written and read by several threads.
+TEST_F(SnapshotFileTest, SeveralThreadsWriteAndReadPages) {
+  info_.page_bytes = 10'001;
+  info_.page_tokens = 1;
+  info_.committed_pages = 40;
+  info_.working_pages = info_.working_tokens = 0;
+  rows_ = {};
+  for (uint32_t i = 0; i < 40; ++i) {
+    rows_.tokens.push_back(i);
+    rows_.positions.push_back(i);
+  }
+  ThreadTeam team("test", 4);
+  auto writer = SnapshotWriter::Create(folder_);
+  ASSERT_TRUE(writer && writer->Write(SnapshotHead(info_, rows_.view())));
+  std::atomic<uint32_t> failed = 0;
+  team.Run(40, [&](size_t i) {  // the last ones first
+    const auto page = static_cast<uint32_t>(39 - i);
+    if (!writer->WritePage(page, PageContent(page))) ++failed;
+  });
+  ASSERT_TRUE(writer->Commit("x"));
+  const std::string path = folder_ + "/x";
+  EXPECT_EQ(Bytes(path).size(), SnapshotBytes(info_, rows_.view()));
+  const auto read = [&](const SnapshotFile& file) {
+    team.Run(40, [&](size_t i) {
+      const auto page = static_cast<uint32_t>(i);
+      std::vector<std::byte> room(info_.page_bytes);
+      if (!file.ReadPage(page, room) || room != PageContent(page)) ++failed;
+    });
+  };
+  const auto file = SnapshotFile::Open(path);
+  ASSERT_TRUE(file);
+  read(**file);
+  EXPECT_EQ(failed, 0U);
+  // What the mapping gives is the same.
+  EXPECT_TRUE(std::ranges::equal(*(*file)->Page(39), PageContent(39)));
+  std::string bytes = Bytes(path);
+  bytes[bytes.size() - 20'000] ^= 1;  // in the last page but one
+  Put(path, bytes);
+  const auto damaged = SnapshotFile::Open(path);
+  ASSERT_TRUE(damaged);
+  read(**damaged);
+  EXPECT_EQ(failed, 1U);
+  std::filesystem::resize_file(path, bytes.size() - 15'000);
+  std::vector<std::byte> room(info_.page_bytes);
+  const Status shortened = (*damaged)->ReadPage(39, room);
+  ASSERT_FALSE(shortened);
+  EXPECT_NE(shortened.error().text.find("shortened"), std::string::npos);
 }
 
 TEST_F(SnapshotFileTest, GivesBackWhatWasWritten) {

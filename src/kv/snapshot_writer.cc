@@ -44,27 +44,36 @@ Result<SnapshotWriter> SnapshotWriter::Create(const std::string& folder) {
 SnapshotWriter::SnapshotWriter(SnapshotWriter&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       folder_(std::move(other.folder_)),
-      path_(std::exchange(other.path_, {})) {}
+      path_(std::exchange(other.path_, {})),
+      head_bytes_(other.head_bytes_) {}
 
 SnapshotWriter::~SnapshotWriter() {
   if (!path_.empty()) unlink(path_.c_str());
   if (fd_ >= 0) close(fd_);
 }
 
-Status SnapshotWriter::Write(std::span<const std::byte> bytes) {
+Status SnapshotWriter::WriteAt(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = write(fd_, bytes.data(), bytes.size());
+    const ssize_t written = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return WriteFailure();
+    offset += static_cast<uint64_t>(written);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
   return {};
 }
 
+Status SnapshotWriter::Write(std::span<const std::byte> head) {
+  PIE_RETURN_IF_ERROR(WriteAt(head_bytes_, head));
+  head_bytes_ += head.size();
+  return {};
+}
+
 Status SnapshotWriter::WritePage(uint32_t index, std::span<const std::byte> page) {
-  PIE_RETURN_IF_ERROR(Write(page));
   const uint64_t sum = PageChecksum(index, page);
-  return Write(std::as_bytes(std::span(&sum, 1)));
+  const uint64_t offset = head_bytes_ + index * (page.size() + sizeof(sum));
+  PIE_RETURN_IF_ERROR(WriteAt(offset, page));
+  return WriteAt(offset + page.size(), std::as_bytes(std::span(&sum, 1)));
 }
 
 Status SnapshotWriter::Sync() {

@@ -181,8 +181,7 @@ const std::vector<Ingredient>& Ingredients() {
          std::shared_ptr<const StoredKv> stored;
          std::atomic<bool> done = false;
          kitchen.scheduler().Read(fed.id, 0, kPages, [&](Result<KvContent> content) {
-           stored = kitchen.swap().Keep(std::move(content->rows), std::move(content->bytes),
-                                        kitchen.scheduler().info().page_bytes);
+           stored = kitchen.swap().Keep(std::move(content->rows), std::move(content->pages));
            done = true;
          });
          while (!done) std::this_thread::yield();

@@ -1,20 +1,12 @@
 #include "sched/page_mover.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+#include <vector>
 
 #include "backend/contain.h"
 
 namespace pie {
-namespace {
-
-// Limit on the bytes of restored sequences that are written between two batches: a few
-// milliseconds' worth.
-constexpr size_t kRestoreBytes = size_t{16} << 20;
-
-}  // namespace
-
 bool PageMover::has_work() const {
   return half_restored_ || !lanes_.states().restoring().empty() ||
          !lanes_.states().reading().empty();
@@ -45,22 +37,20 @@ bool PageMover::Restore(Lane& lane) {
     lanes_.states().Suspend(lane);  // other lanes have taken the pages meanwhile
     return false;
   }
-  const size_t pages = std::max<size_t>(1, kRestoreBytes / std::max<size_t>(1, info_.page_bytes));
+  const size_t pages =
+      std::max<size_t>(1, info_.write_bytes / std::max<size_t>(1, info_.page_bytes));
   const uint32_t page_tokens = info_.page_tokens;
   const auto count = static_cast<uint32_t>(std::min<size_t>(missing, pages * page_tokens));
-  const auto table = lane.kv.pages();
-  for (uint32_t page = done / page_tokens; page * page_tokens < done + count; ++page) {
-    Result<std::span<const std::byte>> content = lane.parked->stored->Page(page);
-    Status written =
-        content ? Contain(info_.name, [&] { return backend_.WritePage(table[page], *content); })
-                : std::unexpected(content.error());
-    if (written) written = lane.parked->stored->CheckWhole();
-    if (!written) {
-      lanes_.Break(lane, written.error());
-      return true;
-    }
-    ++pages_restored_;
+  const uint32_t first = done / page_tokens;
+  const uint32_t end = (done + count + page_tokens - 1) / page_tokens;
+  const auto table = lane.kv.pages().subspan(first, end - first);
+  const Status written =
+      Contain(info_.name, [&] { return backend_.WritePages(table, *lane.parked->stored, first); });
+  if (!written) {
+    lanes_.Break(lane, written.error());
+    return true;
   }
+  pages_restored_ += end - first;
   lane.kv.Append(rows.Sub(done, count));
   lane.kv.Publish();
   half_restored_ = lane.kv.tokens() < rows.size();
@@ -74,14 +64,11 @@ std::shared_ptr<const StoredKv> PageMover::SwapOut(const Lane& lane) {
   if (pages > swap_.pages_free()) return nullptr;
   if (!swap_always_ && !SwapIsCheaper(costs_, lane.kv.tokens(), pages)) return nullptr;
   const int64_t start_ns = clock_.NowNs();
-  std::vector<std::byte> content(pages * info_.page_bytes);
-  for (uint32_t i = 0; i < pages; ++i) {
-    const auto room = std::span(content).subspan(i * info_.page_bytes, info_.page_bytes);
-    if (!Contain(info_.name, [&] { return backend_.ReadPage(table[i], room); })) return nullptr;
-  }
+  auto content = Contain(info_.name, [&] { return backend_.ReadPages(table); });
+  if (!content) return nullptr;
   Smooth(costs_.page_ns, static_cast<double>(clock_.NowNs() - start_ns) / pages);
   pages_swapped_ += pages;
-  return swap_.Keep(lane.kv.history().From(0), std::move(content), info_.page_bytes);
+  return swap_.Keep(lane.kv.history().From(0), *std::move(content));
 }
 
 void PageMover::AddStep(int64_t ns, size_t tokens) {
@@ -97,18 +84,18 @@ Result<KvContent> PageMover::ReadPages(const Lane& lane, const KvRead& read) {
   const uint32_t held = (lane.tokens() + info_.page_tokens - 1) / info_.page_tokens;
   const uint32_t first = std::min(read.first_page, held);
   const uint32_t end = first + std::min(read.pages, held - first);
-  content.bytes.resize((end - first) * info_.page_bytes);
-  for (uint32_t page = first; page < end; ++page) {
-    const auto room =
-        std::span(content.bytes).subspan((page - first) * info_.page_bytes, info_.page_bytes);
-    if (lane.parked) {
-      const std::span<const std::byte> stored = PIE_TRY(lane.parked->stored->Page(page));
-      std::memcpy(room.data(), stored.data(), room.size());
-    } else {
-      PIE_RETURN_IF_ERROR(
-          Contain(info_.name, [&] { return backend_.ReadPage(lane.kv.pages()[page], room); }));
-    }
+  if (!lane.parked) {
+    const auto table = lane.kv.pages().subspan(first, end - first);
+    content.pages = PIE_TRY(Contain(info_.name, [&] { return backend_.ReadPages(table); }));
+    return content;
   }
+  std::vector<std::byte> bytes;
+  bytes.reserve((end - first) * info_.page_bytes);
+  for (uint32_t page = first; page < end; ++page) {
+    const std::span<const std::byte> stored = PIE_TRY(lane.parked->stored->Page(page));
+    bytes.insert(bytes.end(), stored.begin(), stored.end());
+  }
+  content.pages = MakePageContents(std::move(bytes), info_.page_bytes);
   return content;
 }
 

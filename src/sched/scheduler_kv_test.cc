@@ -22,18 +22,16 @@ std::vector<uint32_t> Text(uint32_t length, uint32_t seed) {
 // Pages in memory, as a file would have them.
 class MemoryKv final : public StoredKv {
  public:
-  MemoryKv(KvContent content, size_t page_bytes)
-      : content_(std::move(content)), page_bytes_(page_bytes) {}
+  explicit MemoryKv(KvContent content) : content_(std::move(content)) {}
   RowsView rows() const override { return content_.rows.view(); }
   Result<std::span<const std::byte>> Page(uint32_t index) const override {
     if (index == spoilt_page) return Fail(Code::kInternal, "page {} is spoilt", index);
-    return std::span(content_.bytes).subspan(index * page_bytes_, page_bytes_);
+    return content_.pages->Page(index);
   }
   uint32_t spoilt_page = UINT32_MAX;
 
  private:
   KvContent content_;
-  size_t page_bytes_;
 };
 
 class SchedulerKvTest : public testing::SchedulerFixture {
@@ -63,7 +61,7 @@ class SchedulerKvTest : public testing::SchedulerFixture {
   std::shared_ptr<MemoryKv> Stored(SequenceId id) {
     Result<KvContent> content = Read(id);
     EXPECT_TRUE(content);
-    return std::make_shared<MemoryKv>(*std::move(content), scheduler_->info().page_bytes);
+    return std::make_shared<MemoryKv>(*std::move(content));
   }
 };
 

@@ -5,28 +5,21 @@ namespace {
 
 class SwappedKv final : public StoredKv {
  public:
-  SwappedKv(std::shared_ptr<uint32_t> room, Rows rows, std::vector<std::byte> pages,
-            size_t page_bytes)
-      : room_(std::move(room)),
-        rows_(std::move(rows)),
-        pages_(std::move(pages)),
-        page_bytes_(page_bytes),
-        count_(static_cast<uint32_t>(pages_.size() / page_bytes)) {
-    *room_ -= count_;
+  SwappedKv(std::shared_ptr<uint32_t> room, Rows rows, PageContentsPtr pages)
+      : room_(std::move(room)), rows_(std::move(rows)), pages_(std::move(pages)) {
+    *room_ -= pages_->pages();
   }
-  ~SwappedKv() override { *room_ += count_; }
+  ~SwappedKv() override { *room_ += pages_->pages(); }
 
   RowsView rows() const override { return rows_.view(); }
   Result<std::span<const std::byte>> Page(uint32_t index) const override {
-    return std::span(pages_).subspan(index * page_bytes_, page_bytes_);
+    return pages_->Page(index);
   }
 
  private:
   const std::shared_ptr<uint32_t> room_;
   const Rows rows_;
-  const std::vector<std::byte> pages_;
-  const size_t page_bytes_;
-  const uint32_t count_;
+  const PageContentsPtr pages_;
 };
 
 }  // namespace
@@ -40,9 +33,8 @@ void Smooth(double& average, double measured) {
   average = average == 0 ? measured : average + (measured - average) / 16;
 }
 
-std::shared_ptr<const StoredKv> SwapPool::Keep(Rows rows, std::vector<std::byte> pages,
-                                               size_t page_bytes) {
-  return std::make_shared<SwappedKv>(room_, std::move(rows), std::move(pages), page_bytes);
+std::shared_ptr<const StoredKv> SwapPool::Keep(Rows rows, PageContentsPtr pages) {
+  return std::make_shared<SwappedKv>(room_, std::move(rows), std::move(pages));
 }
 
 }  // namespace pie

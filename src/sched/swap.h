@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "kv/stored_kv.h"
 
@@ -29,8 +28,8 @@ class SwapPool {
  public:
   explicit SwapPool(uint32_t pages) : room_(std::make_shared<uint32_t>(pages)) {}
   uint32_t pages_free() const { return *room_; }
-  // Takes pages.size() / page_bytes of the room, until the last reference to the result is gone.
-  std::shared_ptr<const StoredKv> Keep(Rows rows, std::vector<std::byte> pages, size_t page_bytes);
+  // Takes the pages' part of the room, until the last reference to the result is gone.
+  std::shared_ptr<const StoredKv> Keep(Rows rows, PageContentsPtr pages);
 
  private:
   std::shared_ptr<uint32_t> room_;

@@ -28,7 +28,7 @@ TEST(Swap, TheRoomComesBackWithTheLastHolder) {
   rows.positions = {0, 1, 2};
   std::vector<std::byte> pages(8);
   pages[4] = std::byte{7};
-  auto kept = pool.Keep(rows, pages, 4);
+  auto kept = pool.Keep(rows, MakePageContents(pages, 4));
   EXPECT_EQ(pool.pages_free(), 8U);
   EXPECT_EQ(kept->rows().size(), 3U);
   EXPECT_EQ(kept->Page(1).value()[0], std::byte{7});

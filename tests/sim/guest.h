@@ -108,7 +108,8 @@ class Guest {
     uint32_t next_page = 0;
     bool killed = false;  // before its end
     int64_t asked_ns = 0;
-    KvContent content;  // what was read so far
+    KvContent content;             // what was read so far
+    std::vector<std::byte> bytes;  // of the pages so far
     bool destroyed = false;
     std::optional<Result<KvContent>> arrived;
     std::string problem;

@@ -70,17 +70,22 @@ Result<bool> Guest::TakePages(const std::shared_ptr<Saving>& saving) {
     return Fail(Code::kInternal, "a read failed: {}", part.error().text);
   }
   KvContent& content = saving->content;
-  if (content.bytes.empty()) content.rows = std::move(part->rows);
-  content.bytes.insert(content.bytes.end(), part->bytes.begin(), part->bytes.end());
+  std::vector<std::byte>& bytes = saving->bytes;
+  if (bytes.empty()) content.rows = std::move(part->rows);
+  for (uint32_t i = 0; i < part->pages->pages(); ++i) {
+    const std::span<const std::byte> page = PIE_TRY(part->pages->Page(i));
+    bytes.insert(bytes.end(), page.begin(), page.end());
+  }
   const uint32_t page_tokens = device_.info().page_tokens;
   if (uint64_t{saving->next_page} * page_tokens < saving->slots.size()) {
     ReadMore(saving);
     return true;
   }
   const size_t pages = (saving->slots.size() + page_tokens - 1) / page_tokens;
-  if (content.bytes.size() != pages * device_.info().page_bytes) {
-    return Fail(Code::kInternal, "{} bytes were read of {} pages", content.bytes.size(), pages);
+  if (bytes.size() != pages * device_.info().page_bytes) {
+    return Fail(Code::kInternal, "{} bytes were read of {} pages", bytes.size(), pages);
   }
+  content.pages = MakePageContents(std::move(bytes), device_.info().page_bytes);
   PIE_RETURN_IF_ERROR(store_.Save(options_.user, saving->name, std::move(content),
                                   std::move(saving->slots), std::move(saving->adapters),
                                   saving->killed));

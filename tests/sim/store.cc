@@ -139,7 +139,7 @@ Status Store::Save(uint32_t user, const std::string& name, KvContent content, Sl
   entry.slots = std::move(slots);
   entry.adapters = std::move(adapters);
   if (!files_) {
-    entry.kv = memory_.Keep(std::move(content.rows), std::move(content.bytes), info_.page_bytes);
+    entry.kv = memory_.Keep(std::move(content.rows), std::move(content.pages));
   }
   ++saved_;
   return {};
@@ -151,10 +151,9 @@ Status Store::WriteFile(const Key& key, const KvContent& content, bool killed) {
   const uint64_t bytes = SnapshotBytes(info, content.rows.view());
   SnapshotWriter writer = PIE_TRY(files_->Begin(file, bytes));
   PIE_RETURN_IF_ERROR(writer.Write(SnapshotHead(info, content.rows.view())));
-  const auto pages = static_cast<uint32_t>(content.bytes.size() / info_.page_bytes);
+  const uint32_t pages = content.pages->pages();
   for (uint32_t i = 0; i < (killed ? pages / 2 : pages); ++i) {
-    PIE_RETURN_IF_ERROR(writer.WritePage(
-        i, std::span(content.bytes).subspan(i * info_.page_bytes, info_.page_bytes)));
+    PIE_RETURN_IF_ERROR(writer.WritePage(i, PIE_TRY(content.pages->Page(i))));
   }
   return killed ? Status() : files_->Commit(file, std::move(writer), bytes);
 }

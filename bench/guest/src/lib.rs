@@ -56,6 +56,7 @@ async fn main(input: Input) -> Result<f64> {
             Ok(0.0)
         }
         "chained" | "stepped" => together(&mut ctx, &input).await,
+        "first" => first(&mut ctx, &input).await,
         "agent_kept" | "agent_resent" => agent(&model, &input).await,
         mode => Err(format!("no mode is called {mode}")),
     }
@@ -84,6 +85,15 @@ async fn together(ctx: &mut Context, input: &Input) -> Result<f64> {
         return Err(format!("{tokens} tokens instead of {}", input.n));
     }
     Ok(each(start, input.n))
+}
+
+/// The first token after a prompt. Returns it.
+async fn first(ctx: &mut Context, input: &Input) -> Result<f64> {
+    let prompt = |place: u32| 1000 + (input.index * 977 + place * 131) % 20_000;
+    ctx.append(&(0..input.prompt).map(prompt).collect::<Vec<_>>());
+    let generator = ctx.generate(Sampler::Argmax).max_tokens(1);
+    let tokens = generator.ignore_eos().collect_tokens().await?;
+    Ok(f64::from(tokens[0]))
 }
 
 /// An agent that thinks, waits for a tool and reads its answer, `n` times, then concludes. It keeps its context, or

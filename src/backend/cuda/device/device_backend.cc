@@ -51,12 +51,14 @@ DeviceBackend::~DeviceBackend() {
   if (hangs_) {  // freeing memory would wait for the kernel that never ends
     static_cast<void>(runner_.release());
     static_cast<void>(blas_.release());
+    if (transfers_ != nullptr) transfers_->Abandon();
     weights_.memory->Abandon();
     memory_.Abandon();
     return;
   }
   Enter();
   if (stream_ != nullptr) Synchronize(stream_);
+  transfers_.reset();
   for (const auto& [key, graph] : graphs_) {
     if (graph != nullptr) DestroyGraph(graph);
   }
@@ -190,6 +192,11 @@ Status DeviceBackend::AllocatePages(size_t free_before) {
   Fill(pages_, 0, bytes, stream_);
   kv.data = pages_;
   runner_->SetPages(kv, info_.total_pages);
+  health_->limit_ms = options_.step_limit_ms;
+  transfers_ = std::make_unique<PageTransfers>(stream_, pages_, info_.page_bytes, info_.total_pages,
+                                               info_.page_tokens, health_);
+  info_.read_bytes = PageTransfers::kReadBytes;
+  info_.write_bytes = PageTransfers::kWriteBytes;
   return runner_->PrepareResident();
 }
 
@@ -391,6 +398,7 @@ Result<Backend::Ticket> DeviceBackend::Submit(const Batch& batch) {
     flights_.pop_back();
     return std::unexpected(status.error());
   }
+  transfers_->Precede(batch);
   std::byte* const staging = staging_[ticket % StepBuilder::kRing];
   std::memcpy(staging, flight.plan.bytes.data(), flight.plan.bytes.size());
   CopyIn(step_, staging, flight.plan.bytes.size(), stream_);
@@ -412,7 +420,7 @@ Status DeviceBackend::Check(const char* what) {
 // Takes the device out of service: everything fails at once from now on.
 Status DeviceBackend::Lose(const std::string& why) {
   failure_ = fmt::format("the CUDA device failed: {}; restart the engine", why);
-  lost_ = true;
+  health_->lost = true;
   return Fail(Code::kInternal, "{}", failure_);
 }
 
@@ -536,7 +544,7 @@ std::vector<float> DeviceBackend::EmbeddingOf(std::span<const float> state) cons
 }
 
 Result<DeviceAdapterPtr> DeviceBackend::LoadAdapter(const AdapterWeights& weights) const {
-  if (lost_) {  // the device may never answer
+  if (health_->lost) {  // the device may never answer
     return Fail(Code::kUnavailable, "the CUDA device failed; restart the engine");
   }
   if (const std::string error = OpenDevice(options_.device); !error.empty()) {
@@ -549,6 +557,7 @@ Status DeviceBackend::ReadPage(PageId page, std::span<std::byte> content) {
   if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
   Enter();
   PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
+  transfers_->PrecedeAll();
   CopyOut(content.data(), pages_ + page.value * info_.page_bytes, content.size(), stream_);
   Synchronize(stream_);
   return Check("a page could not be read");
@@ -558,9 +567,34 @@ Status DeviceBackend::WritePage(PageId page, std::span<const std::byte> content)
   if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
   Enter();
   PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
+  transfers_->PrecedeAll();
   CopyIn(pages_ + page.value * info_.page_bytes, content.data(), content.size(), stream_);
   Synchronize(stream_);
   return Check("a page could not be written");
+}
+
+std::vector<const Batch*> DeviceBackend::BatchesInFlight() const {
+  std::vector<const Batch*> batches;
+  for (const Flight& flight : flights_) batches.push_back(flight.batch);
+  return batches;
+}
+
+Result<PageContentsPtr> DeviceBackend::ReadPages(std::span<const PageId> pages) {
+  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  Enter();
+  for (const PageId page : pages) PIE_CHECK(page.value < info_.total_pages);
+  PageContentsPtr contents = transfers_->Read(pages, BatchesInFlight());
+  PIE_RETURN_IF_ERROR(Check("pages could not be read"));
+  return contents;
+}
+
+Status DeviceBackend::WritePages(std::span<const PageId> pages, const StoredKv& stored,
+                                 uint32_t first) {
+  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  Enter();
+  for (const PageId page : pages) PIE_CHECK(page.value < info_.total_pages);
+  PIE_RETURN_IF_ERROR(transfers_->Write(pages, stored, first, BatchesInFlight()));
+  return Check("pages could not be written");
 }
 
 }  // namespace pie::cuda

@@ -1,7 +1,6 @@
 // The class behind cuda_backend.h. See there.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -17,6 +16,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/device_weights.h"
+#include "backend/cuda/device/page_transfers.h"
 #include "backend/cuda/device/step_runner.h"
 #include "backend/cuda/step_builder.h"
 #include "backend/sampling.h"
@@ -40,6 +40,8 @@ class DeviceBackend final : public Backend {
   Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const override;
   Status ReadPage(PageId page, std::span<std::byte> content) override;
   Status WritePage(PageId page, std::span<const std::byte> content) override;
+  Result<PageContentsPtr> ReadPages(std::span<const PageId> pages) override;
+  Status WritePages(std::span<const PageId> pages, const StoredKv& stored, uint32_t first) override;
 
  private:
   struct Flight {  // a batch in flight
@@ -73,6 +75,7 @@ class DeviceBackend final : public Backend {
   Status Lose(const std::string& why);
   Status ReadMember(const Flight& flight, uint32_t member, std::vector<Slot>& slots);
   std::vector<float> EmbeddingOf(std::span<const float> state) const;
+  std::vector<const Batch*> BatchesInFlight() const;
   bool CarriedTokenCame(const Batch::CarriedToken& carried) const;
 
   const ModelConfig config_;
@@ -102,9 +105,10 @@ class DeviceBackend final : public Backend {
   std::deque<Choices> choices_;
   pie::Sampling sampling_;
   Ticket ticket_ = 0;
-  std::string failure_;             // the device is lost
-  std::atomic<bool> lost_ = false;  // the same, for other threads
-  bool hangs_ = false;              // a kernel does not end: nothing may wait for the device
+  std::string failure_;  // the device is lost
+  const std::shared_ptr<DeviceHealth> health_ = std::make_shared<DeviceHealth>();
+  bool hangs_ = false;  // a kernel does not end: nothing may wait for the device
+  std::unique_ptr<PageTransfers> transfers_;
 };
 
 }  // namespace pie::cuda

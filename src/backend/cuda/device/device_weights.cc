@@ -11,6 +11,7 @@
 #include "backend/cuda/device/expert_reader.h"
 #include "backend/cuda/device/matrix_builder.h"
 #include "backend/cuda/device/tensor_reader.h"
+#include "backend/cuda/device/uploads.h"
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/random_fill.h"
 
@@ -37,7 +38,7 @@ class Loader {
         shape_(config_),
         names_(NamesOf(files)),
         reader_(files, progress),
-        stream_(stream) {}
+        uploads_(stream) {}
 
   Result<DeviceWeights> Load() {
     DeviceWeights out{.memory = std::make_unique<DeviceMemory>()};
@@ -59,7 +60,6 @@ class Loader {
     out.output_norm = PIE_TRY(Upload(norm));
     PIE_RETURN_IF_ERROR(reader_.CheckUnused(names_));
     reader_.Finish();
-    Synchronize(stream_);
     return out;
   }
 
@@ -99,7 +99,7 @@ class Loader {
   Result<DeviceMatrix> Matrix(uint64_t rows, uint64_t columns, uint64_t length,
                               std::span<const Part> parts, bool of_layer = true,
                               const MatrixBuilder::Place& column = {}) {
-    MatrixBuilder matrix(KindOf(parts, column != nullptr, of_layer), rows, columns);
+    MatrixBuilder matrix(KindOf(parts, column != nullptr, of_layer), rows, columns, 1, &room_);
     for (const Part& part : parts) {
       const Tensor& tensor =
           *PIE_TRY(reader_.FindFor(matrix, part.name, {part.height, length}, column != nullptr));
@@ -115,18 +115,13 @@ class Loader {
     if (!matrix.scales().empty()) out.scales = PIE_TRY(Upload(matrix.scales()));
     return out;
   }
-  // The copies are synchronous for memory that is not pinned, so the source may be reused.
   Result<const void*> Upload(std::span<const std::byte> bytes) {
     void* const to = PIE_TRY(memory_->Take(bytes.size(), "the weights"));
-    CopyIn(to, bytes.data(), bytes.size(), stream_);
-    Synchronize(stream_);
+    uploads_.Copy(to, bytes);
     return to;
   }
   Result<const float*> Upload(std::span<const float> numbers) {
-    void* const to = PIE_TRY(memory_->Take(numbers.size_bytes(), "the weights"));
-    CopyIn(to, numbers.data(), numbers.size_bytes(), stream_);
-    Synchronize(stream_);
-    return static_cast<const float*>(to);
+    return static_cast<const float*>(PIE_TRY(Upload(std::as_bytes(numbers))));
   }
 
   // A tensor that is a matrix of its own, outside of the layers.
@@ -265,8 +260,8 @@ class Loader {
       return Rounded(parts.KindOf(names), true);
     };
     MatrixBuilder gate_up(kind_of({names_.expert_gate, names_.expert_up}), 2 * stride, hidden,
-                          experts);
-    MatrixBuilder down(kind_of({names_.expert_down}), hidden, stride, experts);
+                          experts, &room_);
+    MatrixBuilder down(kind_of({names_.expert_down}), hidden, stride, experts, &room_);
     ExpertBiases biases;
     if (config_.ffn_bias) {
       biases.gate_up.resize(experts * 2 * stride);
@@ -303,7 +298,8 @@ class Loader {
   const DeviceShape shape_;
   const WeightNames names_;
   TensorReader reader_;
-  const Stream stream_;
+  Uploads uploads_;
+  MatrixRoom room_;
   DeviceMemory* memory_ = nullptr;
   uint32_t layer_ = 0;
 };

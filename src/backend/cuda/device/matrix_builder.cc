@@ -16,6 +16,9 @@
 namespace pie::cuda {
 namespace {
 
+// What one thread sets to zero at a time.
+constexpr uint64_t kFillBytes = uint64_t{4} << 20;
+
 // The bits of a zero in each kind.
 std::byte ZeroOf(WeightKind kind) {
   switch (kind) {
@@ -70,15 +73,33 @@ std::optional<WeightKind> KindFor(DType dtype) {
   }
 }
 
-MatrixBuilder::MatrixBuilder(WeightKind kind, uint64_t rows, uint64_t columns, uint64_t matrices)
-    : kind_(kind), rows_(rows), columns_(columns) {
-  if (kind == WeightKind::kBf16) {
-    data_.resize(matrices * rows * columns * 2);
-    return;
+MatrixRoom::Memory MatrixRoom::Take(uint64_t bytes) {
+  const auto largest = std::ranges::max_element(free_, {}, &Memory::capacity);
+  if (largest != free_.end()) {
+    Memory memory = std::move(*largest);
+    free_.erase(largest);
+    if (memory.capacity >= bytes) return memory;
   }
+  return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
+}
+
+MatrixBuilder::MatrixBuilder(WeightKind kind, uint64_t rows, uint64_t columns, uint64_t matrices,
+                             MatrixRoom* room)
+    : kind_(kind), rows_(rows), columns_(columns), room_(room) {
   const uint64_t tiles = matrices * TilesOf(rows, columns);
-  data_.resize(tiles * TileBytes(kind), ZeroOf(kind));
-  scales_.resize(tiles * kTileRows * ScaleBytes(kind));
+  const uint64_t bytes =
+      kind == WeightKind::kBf16 ? matrices * rows * columns * 2 : tiles * TileBytes(kind);
+  memory_ = room == nullptr ? MatrixRoom().Take(bytes) : room->Take(bytes);
+  data_ = {memory_.data.get(), bytes};
+  ForAll((bytes + kFillBytes - 1) / kFillBytes, [&](uint64_t i) {
+    const uint64_t first = i * kFillBytes;
+    std::ranges::fill(data_.subspan(first, std::min(kFillBytes, bytes - first)), ZeroOf(kind));
+  });
+  if (kind != WeightKind::kBf16) scales_.resize(tiles * kTileRows * ScaleBytes(kind));
+}
+
+MatrixBuilder::~MatrixBuilder() {
+  if (room_ != nullptr) room_->GiveBack(std::move(memory_));
 }
 
 std::byte* MatrixBuilder::TileAt(uint64_t row, uint64_t column) {

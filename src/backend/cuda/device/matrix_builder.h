@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/kernels/packed.h"
@@ -21,13 +23,31 @@ namespace pie::cuda {
 // The kind that holds the same numbers as a type of model files; none: it is unpacked.
 std::optional<WeightKind> KindFor(DType dtype);
 
+// Memory of matrices that are put together one after another: the system's pages are taken once.
+class MatrixRoom {
+ public:
+  struct Memory {
+    std::unique_ptr<std::byte[]> data;
+    uint64_t capacity = 0;
+  };
+  Memory Take(uint64_t bytes);  // with any content
+  void GiveBack(Memory memory) { free_.push_back(std::move(memory)); }
+
+ private:
+  std::vector<Memory> free_;
+};
+
 class MatrixBuilder {
  public:
   // Where row or column i of a tensor goes.
   using Place = std::function<uint64_t(uint64_t)>;
 
-  // `matrices` of the same size, one below the other.
-  MatrixBuilder(WeightKind kind, uint64_t rows, uint64_t columns, uint64_t matrices = 1);
+  // `matrices` of the same size, one below the other. `room` outlives the builder.
+  MatrixBuilder(WeightKind kind, uint64_t rows, uint64_t columns, uint64_t matrices = 1,
+                MatrixRoom* room = nullptr);
+  ~MatrixBuilder();
+  MatrixBuilder(const MatrixBuilder&) = delete;
+  MatrixBuilder& operator=(const MatrixBuilder&) = delete;
 
   // Places rows [first, first + count) of a tensor whose rows are as long as its last dimension.
   // Without `column`, columns stay where they are. `scales`: of a tensor in fp8, which only a
@@ -55,7 +75,9 @@ class MatrixBuilder {
   const WeightKind kind_;
   const uint64_t rows_;
   const uint64_t columns_;
-  std::vector<std::byte> data_;  // zeros where nothing was put
+  MatrixRoom* const room_;
+  MatrixRoom::Memory memory_;
+  std::span<std::byte> data_;  // zeros where nothing was put
   std::vector<std::byte> scales_;
 };
 

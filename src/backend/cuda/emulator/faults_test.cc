@@ -2,26 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/tiny_model_testing.h"
 #include "backend/cuda/emulator/emulator.h"
 
 namespace pie {
 namespace {
-
-ModelConfig TinyModel() {
-  ModelConfig config;
-  config.layers = 1;
-  config.hidden_size = 32;
-  config.heads = 2;
-  config.kv_heads = 1;
-  config.head_dim = 16;
-  config.ffn_size = 64;
-  config.vocab_size = 100;
-  config.context_length = 256;
-  config.norm_eps = 1e-5F;
-  config.rope.dims = 16;
-  config.attention_scale = 0.25F;
-  return config;
-}
 
 class CudaFaultsTest : public testing::Test {
  protected:
@@ -120,6 +105,27 @@ TEST_F(CudaFaultsTest, KernelThatNeverEndsTakesTheDeviceOutOfService) {
   const auto adapter = (*backend)->LoadAdapter(*MakeAdapter((*backend)->info().adapters, 4, 8));
   ASSERT_FALSE(adapter);
   EXPECT_EQ(adapter.error().text, "the CUDA device failed; restart the engine");
+}
+
+// Copies of pages behind a kernel that never ends fail after the same while. Those who wait for
+// them learn of it, and the memory that they came to can be dropped.
+TEST_F(CudaFaultsTest, PagesBehindAKernelThatNeverEnds) {
+  CudaOptions options = options_;
+  options.step_limit_ms = 30;
+  auto backend = MakeRandomCudaBackend(TinyModel(), options);
+  ASSERT_TRUE(backend) << backend.error().text;
+  const Batch batch = OneToken();
+  cuda::emulator::HangNextLaunch();
+  const auto ticket = (*backend)->Submit(batch);
+  ASSERT_TRUE(ticket);
+  const auto contents = (*backend)->ReadPages(batch.pages);
+  ASSERT_TRUE(contents);
+  const auto page = (*contents)->Page(0);
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().text, "the CUDA device does not answer: pages could not be copied");
+  EXPECT_FALSE((*backend)->Wait(*ticket));
+  EXPECT_EQ((*contents)->Page(0).error().text, "the CUDA device failed while pages were copied");
+  EXPECT_FALSE((*backend)->ReadPages(batch.pages));
 }
 
 // A batch whose results do not fit fails, and the next one runs.

@@ -1,4 +1,7 @@
 // CUDA's runtime, for the emulator: everything happens in the call, and graphs are lists of calls.
+//
+// Streams with a priority are those of copies. Their work happens as late as it may: when another
+// stream or the host waits for it. So a wait that is missing shows.
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -6,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -15,8 +20,15 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   std::vector<std::function<void()>> calls;
 };
+struct CUstream_st {
+  std::deque<std::function<void()>> work;
+  uint64_t done = 0;  // work that is no longer in the queue
+};
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
+  cudaStream_t stream = nullptr;  // one of copies, or null
+  uint64_t after = 0;             // the work of it that comes before the event
+  int queries = 0;
 };
 
 namespace {
@@ -34,6 +46,23 @@ constexpr int kVersion = 13'000;
 int driver_version = kVersion;
 CUgraph_st* recorded = nullptr;
 std::unordered_map<void*, size_t> blocks;
+CUstream_st usual;                // of kernels: everything happens in the call
+std::recursive_mutex late_mutex;  // of the streams of copies
+
+bool IsLate(cudaStream_t stream) {
+  return stream != &usual;
+}
+
+// Does the work of a stream of copies up to here.
+void CatchUp(cudaStream_t stream, uint64_t until) {
+  const std::lock_guard lock(late_mutex);
+  while (stream->done < until && !stream->work.empty()) {
+    const std::function<void()> work = std::move(stream->work.front());
+    stream->work.pop_front();
+    ++stream->done;
+    work();
+  }
+}
 
 cudaError_t Keep(cudaError_t error) {
   if (error != cudaSuccess && last_error == cudaSuccess) last_error = error;
@@ -215,17 +244,34 @@ cudaError_t cudaFreeHost(void* memory) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  static char only = 0;
-  *stream = reinterpret_cast<cudaStream_t>(&only);
+  *stream = &usual;
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamDestroy(cudaStream_t) {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  *stream = new CUstream_st;
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (IsLate(stream)) delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (event->stream == nullptr) return cudaSuccess;
+  if (!IsLate(stream)) {
+    CatchUp(event->stream, event->after);
+    return cudaSuccess;
+  }
+  const std::lock_guard lock(late_mutex);
+  stream->work.push_back([from = event->stream, after = event->after] { CatchUp(from, after); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ExpectAnAnswer("cudaStreamSynchronize");
+  if (IsLate(stream)) CatchUp(stream, UINT64_MAX);
   return lost ? Keep(cudaErrorLaunchFailure) : cudaSuccess;
 }
 
@@ -234,7 +280,15 @@ cudaError_t cudaStreamQuery(cudaStream_t) {
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
-                            cudaStream_t) {
+                            cudaStream_t stream) {
+  if (IsLate(stream)) {
+    if (lost) return Keep(cudaErrorLaunchFailure);
+    const std::lock_guard lock(late_mutex);
+    stream->work.push_back([=] {
+      if (!lost && !hangs) std::memcpy(to, from, bytes);
+    });
+    return cudaSuccess;
+  }
   return Do([=] { std::memcpy(to, from, bytes); });
 }
 
@@ -283,12 +337,29 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->time = std::chrono::steady_clock::now();
+  if (!IsLate(stream)) return cudaSuccess;
+  const std::lock_guard lock(late_mutex);
+  event->stream = stream;
+  event->after = stream->done + stream->work.size();
+  event->queries = 0;
   return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
+// Copies come when somebody has asked for them several times.
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::lock_guard lock(late_mutex);
+  if (lost) return cudaErrorLaunchFailure;
+  if (hangs) return cudaErrorNotReady;
+  if (event->stream == nullptr) return cudaSuccess;
+  if (event->stream->done < event->after && ++event->queries < 4) return cudaErrorNotReady;
+  CatchUp(event->stream, event->after);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event->stream != nullptr) CatchUp(event->stream, event->after);
   return cudaSuccess;
 }
 

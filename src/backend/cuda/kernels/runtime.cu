@@ -109,6 +109,12 @@ Stream MakeStream() {
   return stream;
 }
 
+Stream MakeCopyStream() {
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0);
+  return stream;
+}
+
 void DestroyStream(Stream stream) {
   cudaStreamDestroy(stream);
 }
@@ -204,6 +210,20 @@ void DestroyEvent(Event event) {
 
 void RecordEvent(Event event, Stream stream) {
   cudaEventRecord(event, stream);
+}
+
+void WaitFor(Event event, Stream stream) {
+  cudaStreamWaitEvent(stream, event, 0);
+}
+
+bool IsDone(Event event) {
+  const cudaError_t status = cudaEventQuery(event);
+  if (status == cudaErrorNotReady) cudaGetLastError();  // it is no error
+  return status != cudaErrorNotReady;
+}
+
+void Synchronize(Event event) {
+  cudaEventSynchronize(event);
 }
 
 float MillisecondsBetween(Event begin, Event end) {

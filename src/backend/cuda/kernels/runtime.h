@@ -1,8 +1,9 @@
 // The CUDA runtime as the backend uses it: devices, memory, streams and graphs, without CUDA's
 // headers. The driver is loaded when the first of these functions is called.
 //
-// One thread at a time. Errors of launches and copies are kept by the device: TakeError returns the
-// first one since the last call. A failed allocation returns null and is not kept.
+// One thread at a time, but for what says otherwise. Errors of launches and copies are kept by the
+// device: TakeError returns the first one since the last call. A failed allocation returns null and
+// is not kept.
 #pragma once
 
 #include <cstddef>
@@ -45,6 +46,7 @@ void* AllocatePinned(size_t bytes);  // host memory that the device reads and wr
 void FreePinned(void* memory);
 
 Stream MakeStream();
+Stream MakeCopyStream();  // for copies beside the work of other streams
 void DestroyStream(Stream stream);
 void Synchronize(Stream stream);
 bool IsDone(Stream stream);  // false while work is left; errors count as done
@@ -72,6 +74,10 @@ void DestroyGraph(Graph graph);
 Event MakeEvent();
 void DestroyEvent(Event event);
 void RecordEvent(Event event, Stream stream);
+void WaitFor(Event event, Stream stream);  // what is launched on the stream from now on waits
+// False while what came before the event is under way; errors count as done. Any thread may ask.
+bool IsDone(Event event);
+void Synchronize(Event event);
 float MillisecondsBetween(Event begin, Event end);  // waits for `end`
 
 }  // namespace pie::cuda

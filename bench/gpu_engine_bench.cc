@@ -1,0 +1,251 @@
+// pie-gpu-engine-bench: measures the engine on the CUDA device, on random weights of real shapes.
+// Prints one flat JSON object.
+//
+//   pie-gpu-engine-bench tax      [--shape 8b|1b|0.6b] [--rounds 6] [--tokens 96] GUEST.wasm
+//   pie-gpu-engine-bench contexts [--shape 8b|1b|0.6b] [--folder /dev/shm] GUEST.wasm
+//
+// `tax`: what it costs that programs drive the model. The time per token of inferlets is compared
+// with that of a bare loop, right before and right after, which puts the same batches to the device
+// without the engine: two at a time for chained inferlets, one by one for stepped ones.
+//
+// `contexts`: how soon the first token of an inferlet comes whose prompt is in the prefix cache,
+// and how fast contexts are saved and opened. Choose a folder whose files are in memory.
+//
+// The shape "dummy" is the dummy device, to try the program on a machine without a GPU.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/asynchronous.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/dummy/dummy_backend.h"
+#include "gpu_shapes.h"
+#include "host/context.h"
+#include "host/snapshots.h"
+#include "must.h"
+#include "speech/dummy_model.h"
+#include "tax_guests.h"
+
+namespace pie {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+using Results = nlohmann::ordered_json;
+
+constexpr double kSteady = 0.05;  // relative difference of two times on a steady machine
+constexpr uint32_t kPrompt = 32;  // tokens of the prompt, computed before the clock starts
+
+struct Options {
+  std::string shape = "8b";
+  std::string guest;
+  std::string folder = "/dev/shm";
+  std::vector<uint32_t> batches = {1, 64};
+  uint32_t rounds = 6;
+  uint32_t tokens = 96;  // length of each generation
+  uint32_t prefix = 16'384;
+  uint32_t saved = 32'768;
+};
+
+double Ms(Steady::time_point since) {
+  return std::chrono::duration<double, std::milli>(Steady::now() - since).count();
+}
+
+std::unique_ptr<Backend> OpenDevice(const std::string& shape) {
+  if (shape == "dummy") {
+    return MakeAsynchronous(
+        MakeDummyBackend({.vocab_size = 32'000, .page_tokens = 32, .total_pages = 1 << 13}),
+        {.batches_in_flight = 2, .latency_us = 1000});
+  }
+  return Must(MakeRandomCudaBackend(ShapeOf(shape), {.max_batch_tokens = 2048}));
+}
+
+// Compares one way of driving the model with its bare loop.
+class Comparison {
+ public:
+  Comparison(std::string mode, uint32_t batch, Guests& guests, BareGenerations& bare)
+      : mode_(std::move(mode)), batch_(batch), guests_(guests), bare_(bare) {}
+
+  void Round(uint32_t tokens) {
+    if (before_ == 0) before_ = Bare();
+    guests_.TakeSteps();
+    const std::vector<double> each = guests_.Run(mode_.c_str(), batch_, tokens, kPrompt);
+    const Steps steps = guests_.TakeSteps();
+    const double after = Bare();
+    const double bare = (before_ + after) / 2;
+    if (std::abs(after - before_) < kSteady * before_) {
+      taxes_.push_back(Median(steps.periods) / bare);
+      guest_taxes_.push_back(Median(each) / bare);
+    }
+    times_.push_back(Median(steps.periods));
+    bare_times_.push_back(bare);
+    gaps_.push_back(Median(steps.gaps));
+    alone_.push_back(static_cast<double>(steps.gaps.size()) /
+                     std::max<double>(1, static_cast<double>(steps.periods.size())));
+    before_ = after;
+  }
+
+  void Report(Results& results) const {
+    const std::string key = fmt::format("{}_b{}", mode_, batch_);
+    results["tax_" + key] = Median(taxes_);
+    results["tax_by_guests_" + key] = Median(guest_taxes_);
+    results["step_ms_" + key] = Median(times_) / 1e6;
+    results["bare_step_ms_" + key] = Median(bare_times_) / 1e6;
+    results["step_gap_us_" + key] = Median(gaps_) / 1e3;
+    results["share_submitted_to_an_idle_device_" + key] = Median(alone_);
+    results["steady_rounds_" + key] = taxes_.size();
+    fmt::print(stderr, "{}: {:.4f} (by the guests' clocks {:.4f}), {:.3f} ms against {:.3f} ms\n",
+               key, Median(taxes_), Median(guest_taxes_), Median(times_) / 1e6,
+               Median(bare_times_) / 1e6);
+  }
+
+ private:
+  double Bare() { return mode_ == "chained" ? bare_.Chain() : bare_.Step(); }
+
+  const std::string mode_;
+  const uint32_t batch_;
+  Guests& guests_;
+  BareGenerations& bare_;
+  double before_ = 0;
+  std::vector<double> taxes_, guest_taxes_, times_, bare_times_, gaps_, alone_;
+};
+
+void Taxes(const Options& options, Backend& device, Results& results) {
+  Guests guests(options.guest, MakeDummyModel("default", device.info().vocab_size), device, true);
+  for (const uint32_t batch : options.batches) {
+    BareGenerations bare(device, batch, kPrompt, options.tokens);
+    bare.Chain();  // warm
+    for (const char* mode : {"chained", "stepped"}) {
+      guests.Run(mode, batch, options.tokens, kPrompt);  // computes the prompts
+      Comparison comparison(mode, batch, guests, bare);
+      for (uint32_t round = 0; round < options.rounds; ++round) comparison.Round(options.tokens);
+      comparison.Report(results);
+    }
+  }
+}
+
+// Launches an inferlet whose prompt is in the prefix cache, again and again.
+void WarmPrefix(const Options& options, Backend& device, Results& results) {
+  Guests guests(options.guest, MakeDummyModel("default", device.info().vocab_size), device, true);
+  auto start = Steady::now();
+  const double token = guests.Run("first", 1, 1, options.prefix)[0];
+  results["cold_prefix_ms"] = Ms(start);
+  std::vector<double> ms;
+  for (int i = 0; i < 20; ++i) {
+    start = Steady::now();
+    const double again = guests.Run("first", 1, 1, options.prefix)[0];
+    ms.push_back(Ms(start));
+    if (again >= device.info().vocab_size || token >= device.info().vocab_size) {
+      Must<int>(Fail(Code::kInternal, "the first token is {}", again));
+    }
+  }
+  results["warm_prefix_ms"] = Median(ms);
+  fmt::print(stderr, "first token behind {} tokens: {:.2f} ms, cold {:.1f} ms\n", options.prefix,
+             Median(ms), results["cold_prefix_ms"].get<double>());
+}
+
+// Runs a pass over `count` tokens, samples after the last one, and waits for it.
+void Feed(host::Context& context, uint32_t count, uint32_t seed) {
+  auto promise = std::make_shared<std::promise<Result<std::vector<Slot>>>>();
+  Forward forward;
+  for (uint32_t i = 0; i < count; ++i) {
+    forward.tokens.push_back((seed + i * 7919) % 256);
+    forward.positions.push_back(context.tokens() + i);
+  }
+  forward.samples = {{.rows = {count - 1}}};
+  forward.done = [promise](auto result) { promise->set_value(std::move(result)); };
+  auto result = promise->get_future();
+  Must(context.Execute(std::move(forward)));
+  Must(result.get());
+}
+
+// Saves and opens a context. Opening ends with a pass of one token, which brings the pages into the
+// device; the time that the pass itself takes is subtracted.
+void Snapshots(const Options& options, Backend& device, Results& results) {
+  namespace fs = std::filesystem;
+  std::string folder = (fs::path(options.folder) / "pie-gpu-bench-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) {
+    Must<int>(Fail(Code::kUnavailable, "{} cannot be written", options.folder));
+  }
+  Steps steps;
+  host::Limits limits;
+  {
+    // Without the prefix cache. With it, the second context would reuse the first one's pages.
+    Scheduler scheduler(std::make_unique<LowerHalf>(device, steps), {.prefix = {.share = false}});
+    host::Snapshots snapshots(limits, folder, {{"default", &scheduler}});
+    auto context =
+        std::make_unique<host::Context>(&scheduler, 0, scheduler.Create(), host::Extent{});
+    const uint32_t pages = options.saved / scheduler.info().page_tokens;
+    Must(context->Reserve(pages + 8));
+    Feed(*context, options.saved, 1);
+    std::vector<double> save, open;
+    for (int round = 0; round < 4; ++round) {
+      const auto start = Steady::now();
+      const auto saving = Must(snapshots.Save("bench", "s", *context));
+      while (!saving->ready()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      Must(saving->Take());
+      save.push_back(Ms(start));
+    }
+    Feed(*context, 1, 5);
+    auto start = Steady::now();
+    Feed(*context, 1, 6);
+    const double pass = Ms(start);
+    context.reset();
+    for (int round = 0; round < 4; ++round) {
+      start = Steady::now();
+      auto opened = Must(snapshots.Open("bench", 0, "s"));
+      Feed(*opened, 1, 5);
+      open.push_back(Ms(start) - pass);
+    }
+    const double gb = static_cast<double>(pages) * scheduler.info().page_bytes / 1e9;
+    results["snapshot_gb"] = gb;
+    results["save_gb_s"] = gb / Median(save) * 1e3;
+    results["open_gb_s"] = gb / Median(open) * 1e3;
+    fmt::print(stderr, "{} tokens, {:.2f} GB: save {:.1f} GB/s, open {:.1f} GB/s\n", options.saved,
+               gb, gb / Median(save) * 1e3, gb / Median(open) * 1e3);
+  }
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace pie
+
+int main(int argc, char** argv) {
+  pie::Options options;
+  CLI::App app("Measures the engine on the CUDA device.");
+  app.require_subcommand(1);
+  CLI::App* const tax = app.add_subcommand("tax", "what it costs that programs drive the model");
+  CLI::App* const contexts = app.add_subcommand("contexts", "warm prefixes, saving and opening");
+  for (CLI::App* const command : {tax, contexts}) {
+    command->add_option("--shape", options.shape, "8b, 1b, 0.6b, or dummy");
+    command->add_option("guest", options.guest, "bench-guest.wasm")->required();
+  }
+  tax->add_option("--batches", options.batches, "how many inferlets generate at once")
+      ->delimiter(',');
+  tax->add_option("--rounds", options.rounds, "rounds of measuring each mode once");
+  tax->add_option("--tokens", options.tokens, "length of each generation");
+  contexts->add_option("--folder", options.folder, "where contexts are saved");
+  contexts->add_option("--prefix", options.prefix, "tokens of the warm prefix");
+  contexts->add_option("--saved", options.saved, "tokens of the context that is saved");
+  CLI11_PARSE(app, argc, argv);
+  pie::Results results;
+  results["shape"] = options.shape;
+  const auto device = pie::OpenDevice(options.shape);
+  if (*tax) pie::Taxes(options, *device, results);
+  if (*contexts) {
+    pie::WarmPrefix(options, *device, results);
+    pie::Snapshots(options, *device, results);
+  }
+  fmt::print("{}\n", results.dump(2));
+  return 0;
+}
