@@ -1,6 +1,7 @@
 #include "backend/cuda/emulator/emulator.h"
 
 #include <ucontext.h>
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
 
-enum class State : uint8_t { kRuns, kYields, kAtWarp, kAtGroup, kAtBlock, kReturned };
+enum class State : uint8_t { kRuns, kYields, kAtWarp, kAtGroup, kAtSome, kAtBlock, kReturned };
 
 struct Copy {
   uint32_t to;
@@ -39,7 +40,7 @@ struct Barrier {
 static_assert(sizeof(Barrier) == sizeof(uint64_t));
 
 struct Fiber {
-  std::unique_ptr<char[]> stack = std::make_unique<char[]>(kStackBytes);
+  std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
   ucontext_t start{};
   jmp_buf at{};
   State state = State::kReturned;
@@ -55,9 +56,15 @@ struct Warp {
 
 std::vector<std::unique_ptr<Fiber>> fibers;
 std::vector<Warp> warps;
-alignas(1024) char shared[kSharedBytes];
-unsigned now = 0;  // the fiber that runs
-unsigned count = 0;
+struct alignas(1024) Shared {
+  char bytes[kSharedBytes];
+};
+std::vector<std::unique_ptr<Shared>> shared_memories;  // of the blocks that run together
+char* shared = nullptr;  // of the block that runs
+unsigned now = 0;        // the fiber that runs
+unsigned count = 0;      // threads of a block
+unsigned together = 1;   // blocks that run together
+unsigned some = 0;       // threads that SyncFirst waits for
 std::vector<BulkCopy> bulk_copies;
 uint64_t changes = 0;  // of barriers with phases
 jmp_buf scheduler;
@@ -89,7 +96,10 @@ void Main() {
 
 [[gnu::noinline]] void Resume(unsigned index) {
   now = index;
-  threadIdx = {index % blockDim.x, index / blockDim.x, 0};
+  const unsigned thread = index % count;
+  threadIdx = {thread % blockDim.x, thread / blockDim.x, 0};
+  if (together > 1) blockIdx = {index / count, 0, 0};
+  shared = shared_memories[index / count]->bytes;
   Fiber& fiber = *fibers[index];
   fiber.state = State::kRuns;
   if (_setjmp(scheduler) != 0) return;
@@ -107,7 +117,7 @@ void Wait(State state) {
 // True if every thread of [begin, end) waits there or has returned, and one waits.
 bool AllAt(State state, unsigned begin, unsigned end) {
   bool any = false;
-  for (unsigned i = begin; i < end && i < count; ++i) {
+  for (unsigned i = begin; i < end; ++i) {
     if (fibers[i]->state == State::kReturned) continue;
     if (fibers[i]->state != state) return false;
     any = true;
@@ -118,7 +128,7 @@ bool AllAt(State state, unsigned begin, unsigned end) {
 // Runs the threads of a range that wait at a barrier which all of them have reached.
 bool Release(State state, unsigned begin, unsigned end) {
   if (!AllAt(state, begin, end)) return false;
-  for (unsigned i = begin; i < end && i < count; ++i) {
+  for (unsigned i = begin; i < end; ++i) {
     if (fibers[i]->state == state) Resume(i);
   }
   return true;
@@ -127,7 +137,7 @@ bool Release(State state, unsigned begin, unsigned end) {
 // Runs the threads that wait for each other without a barrier that the scheduler knows.
 bool ResumeYielding() {
   bool any = false;
-  for (unsigned i = 0; i < count; ++i) {
+  for (unsigned i = 0; i < count * together; ++i) {
     if (fibers[i]->state != State::kYields) continue;
     Resume(i);
     any = any || fibers[i]->state != State::kYields;
@@ -135,23 +145,36 @@ bool ResumeYielding() {
   return any;
 }
 
-void RunBlock() {
+// Runs the threads of a block's barriers; `begin` is its first fiber. Returns false if all wait.
+bool RunBarriers(unsigned begin) {
+  const unsigned end = begin + count;
+  bool moved = false;
+  for (unsigned warp = begin; warp < end; warp += 32) {
+    while (Release(State::kAtWarp, warp, std::min(warp + 32, end))) moved = true;
+  }
+  for (unsigned group = begin; group < end; group += 128) {
+    moved = Release(State::kAtGroup, group, std::min(group + 128, end)) || moved;
+  }
+  return (some > 0 && Release(State::kAtSome, begin, begin + some)) || moved;
+}
+
+// Runs the blocks that are together from their beginning to their end.
+void RunBlocks() {
+  const unsigned all = count * together;
   bulk_copies.clear();
-  for (unsigned i = 0; i < count; ++i) Prepare(*fibers[i]);
-  for (unsigned i = 0; i < count; ++i) Resume(i);
+  for (unsigned i = 0; i < all; ++i) Prepare(*fibers[i]);
+  for (unsigned i = 0; i < all; ++i) Resume(i);
   for (;;) {
     bool moved = false;
-    for (unsigned warp = 0; warp < count; warp += 32) {
-      while (Release(State::kAtWarp, warp, warp + 32)) moved = true;
-    }
-    for (unsigned group = 0; group < count; group += 128) {
-      moved = Release(State::kAtGroup, group, group + 128) || moved;
-    }
+    for (unsigned begin = 0; begin < all; begin += count) moved = RunBarriers(begin) || moved;
     if (moved) continue;
     const uint64_t before = changes;
     if (ResumeYielding() || changes != before) continue;
-    if (Release(State::kAtBlock, 0, count)) continue;
-    for (unsigned i = 0; i < count; ++i) {
+    for (unsigned begin = 0; begin < all; begin += count) {
+      moved = Release(State::kAtBlock, begin, begin + count) || moved;
+    }
+    if (moved) continue;
+    for (unsigned i = 0; i < all; ++i) {
       if (fibers[i]->state == State::kYields) Die("a thread waits for what never comes");
       if (fibers[i]->state != State::kReturned) Die("threads wait at different barriers");
     }
@@ -160,32 +183,57 @@ void RunBlock() {
   }
 }
 
-}  // namespace
-
-void RunGrid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread) {
+void Begin(dim3 grid, dim3 block, size_t shared_bytes, unsigned blocks,
+           const std::function<void()>& thread) {
   if (shared_bytes > kSharedBytes) Die("a kernel wants more shared memory than a block has");
   count = block.x * block.y * block.z;
   if (count > 1024) Die("a block has more than 1,024 threads");
-  while (fibers.size() < count) fibers.push_back(std::make_unique<Fiber>());
-  warps.resize((count + 31) / 32);
+  together = blocks;
+  some = 0;
+  while (fibers.size() < count * together) fibers.push_back(std::make_unique<Fiber>());
+  while (shared_memories.size() < together) shared_memories.push_back(std::make_unique<Shared>());
+  warps.resize((count + 31) / 32 * together);
   body = &thread;
   gridDim = grid;
   blockDim = block;
+}
+
+// NaN, so that nothing relies on old numbers.
+void ForgetShared(size_t shared_bytes) {
+  for (unsigned i = 0; i < together; ++i) std::memset(shared_memories[i]->bytes, 0xFF, shared_bytes);
+}
+
+}  // namespace
+
+void RunGrid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread) {
+  Begin(grid, block, shared_bytes, 1, thread);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
         blockIdx = {x, y, z};
-        std::memset(shared, 0xFF, shared_bytes);  // NaN, so that nothing relies on old numbers
-        RunBlock();
+        ForgetShared(shared_bytes);
+        RunBlocks();
       }
     }
   }
+}
+
+void RunTogether(unsigned blocks, dim3 block, size_t shared_bytes,
+                 const std::function<void()>& thread) {
+  Begin(dim3(blocks), block, shared_bytes, blocks, thread);
+  if (count % 32 != 0) Die("blocks that run together have whole warps");
+  ForgetShared(shared_bytes);
+  RunBlocks();
 }
 
 char* SharedMemory() {
   return shared;
 }
 
+void SyncFirst(unsigned threads) {
+  some = threads;
+  Wait(State::kAtSome);
+}
 void SyncBlock() {
   Wait(State::kAtBlock);
 }

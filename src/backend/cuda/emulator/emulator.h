@@ -31,12 +31,18 @@ inline constexpr size_t kSharedBytes = 227 * 1024;  // of a block, as on Hopper
 // Runs `thread` once for each thread of each block.
 void RunGrid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread);
 
+// The same for blocks that wait for one another: all of them run at a time. They have only dynamic
+// shared memory.
+void RunTogether(unsigned blocks, dim3 block, size_t shared_bytes,
+                 const std::function<void()>& thread);
+
 char* SharedMemory();  // of the block, aligned to 1,024 bytes
 
 // Barriers of the threads that have not returned.
 void SyncBlock();
 void SyncWarp();
 void SyncWarpGroup();  // four warps
+void SyncFirst(unsigned threads);  // of the block
 
 unsigned Lane();
 

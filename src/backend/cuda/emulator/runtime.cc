@@ -135,8 +135,10 @@ void Repair() {
   last_error = cudaSuccess;
 }
 
-void Submit(dim3 grid, dim3 block, size_t shared_bytes, std::function<void()> thread) {
-  Do([=, thread = std::move(thread)] {
+namespace {
+// Runs a launch, or adds it to the graph that is being recorded.
+void SubmitLaunch(std::function<void()> launch) {
+  Do([launch = std::move(launch)] {
     if (fail_next || lost) {
       fail_next = false;
       lost = true;
@@ -148,8 +150,19 @@ void Submit(dim3 grid, dim3 block, size_t shared_bytes, std::function<void()> th
       hangs = true;
       return;
     }
-    RunGrid(grid, block, shared_bytes, thread);
+    launch();
   });
+}
+}  // namespace
+
+void Submit(dim3 grid, dim3 block, size_t shared_bytes, std::function<void()> thread) {
+  SubmitLaunch([=, thread = std::move(thread)] { RunGrid(grid, block, shared_bytes, thread); });
+}
+
+void SubmitTogether(unsigned blocks, dim3 block, size_t shared_bytes,
+                    std::function<void()> thread) {
+  SubmitLaunch(
+      [=, thread = std::move(thread)] { RunTogether(blocks, block, shared_bytes, thread); });
 }
 
 }  // namespace pie::cuda::emulator
