@@ -3,10 +3,11 @@ its range a ValueError. The bindings would trap, or convert without an error."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from typing import Any, cast
+
+from . import _json
 
 _U32 = 1 << 32
 _S64 = 1 << 63
@@ -24,7 +25,7 @@ def json_text(name: str, value: object) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return _json.dumps(value)
     except (TypeError, ValueError) as error:
         kind = type(error)
         raise kind(f"{name} must be a str or a value with a JSON form: {error}") from None

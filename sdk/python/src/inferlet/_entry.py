@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 import os
@@ -13,7 +12,7 @@ from typing import Any, cast
 
 from componentize_py_types import Err
 
-from . import _async, http
+from . import _async, _json, http
 from .errors import Refused
 
 sources_at = ""  # the folder of the program's files; traces are shown from there on
@@ -106,17 +105,9 @@ def _as_text(result: Any) -> str:
     if isinstance(result, str):
         return result
     try:
-        return json.dumps(result, ensure_ascii=False, default=_plain)
+        return _json.dumps(result)
     except (TypeError, ValueError) as error:
         raise TypeError(f"main's result cannot be written as JSON: {error}") from None
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, (set, frozenset)):
-        return list(cast("Iterable[Any]", value))
-    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _message(error: BaseException) -> str:
