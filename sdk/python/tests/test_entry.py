@@ -66,6 +66,20 @@ def test_what_has_a_json_form():
         _check.json_text("message", around)
 
 
+def test_half_a_character_is_an_error_and_no_trap():
+    with pytest.raises(ValueError, match=r"message has half a character \(a surrogate\) at 1"):
+        _check.json_text("message", "a\ud800")
+    with pytest.raises(ValueError, match="text has half a character"):
+        _check.text("text", "\udfff")
+    assert fails_with(lambda given: "\ud800").startswith("main's result has half a character")
+    assert fails_with(lambda given: ["\ud800"]).startswith("main's result has half a character")
+
+    def raises(_):
+        raise ValueError("no \ud800")
+
+    assert fails_with(raises) == "no \\ud800"
+
+
 def test_input_that_is_no_json_arrives_as_text():
     assert _entry.run(lambda given: given["input"], True, "hello there") == "hello there"
 
