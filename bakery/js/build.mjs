@@ -61,10 +61,20 @@ function startFault(error, table) {
   const frames = [...text.matchAll(/inferlet\.js:(\d+)/g)];
   return new Fault(`module-level code failed: ${thrown ? thrown[1] : text}`, {
     where: frames.map((frame) => whereInSource(table, Number(frame[1]))).find(Boolean),
-    hint:
-      'module-level code runs once, while the inferlet is built, and has no engine and no timers; ' +
-      'move code that needs them into main()',
+    hint: startHint(thrown?.[1] ?? ''),
   });
+}
+
+function startHint(thrown) {
+  const missing = /^ReferenceError: (process|require|__dirname|__filename|global|window|document) is not/.exec(thrown);
+  if (missing) {
+    const from = ['window', 'document'].includes(missing[1]) ? 'browsers' : 'Node';
+    return `${missing[1]} is a name of ${from}, which inferlets do not have; use a web API or another npm package`;
+  }
+  return (
+    'module-level code runs once, while the inferlet is built, and has no engine and no timers; ' +
+    'move code that needs them into main()'
+  );
 }
 
 try {

@@ -48,8 +48,10 @@ export async function bundle(esbuild, { project, sdk, sdkNames, packages, debug 
     bundle: true,
     format: 'esm',
     target: 'es2022',
-    platform: 'neutral',
-    mainFields: ['module', 'main'],
+    // A package that has one form for Node and one for browsers gives the latter. esbuild reads the field
+    // "browser" for this platform only.
+    platform: 'browser',
+    mainFields: ['browser', 'module', 'main'],
     conditions: ['worker', 'module'],
     // Where bakery has installed the dependencies of the project. Its own node_modules comes first.
     nodePaths: packages ? [packages] : [],

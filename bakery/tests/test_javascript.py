@@ -115,6 +115,29 @@ def test_modules_of_node_are_not_there(tmp_path):
     assert fault.where == str(tmp_path / "index.ts") + ":1"
 
 
+def test_a_global_of_node_is_named(tmp_path):
+    fault = _fault(tmp_path, "const mode = process.argv;\nexport const main = () => mode;\n")
+    assert fault.where == str(tmp_path / "index.ts") + ":1"
+    assert fault.hint.startswith("process is a name of Node")
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        {"main": "node.js", "browser": {"./node.js": "./web.js"}},
+        {"exports": {"node": "./node.js", "browser": "./web.js", "default": "./node.js"}},
+    ],
+)
+def test_a_packages_form_for_browsers_is_taken(tmp_path, forms):
+    package = tmp_path / "node_modules" / "colours"
+    package.mkdir(parents=True)
+    (package / "package.json").write_text(json.dumps({"name": "colours", **forms}))
+    (package / "node.js").write_text("import 'node:fs';\nexport const red = 1;\n")
+    (package / "web.js").write_text("export const red = 2;\n")
+    # What does not export main is reported after all packages were found.
+    assert _fault(tmp_path, "import 'colours';\n").message == "index.ts does not export main"
+
+
 def test_package_json_names_the_entry(tmp_path):
     (tmp_path / "package.json").write_text('{"main": "lib/app.ts"}')
     fault = _fault(tmp_path, "export const main = 1;\n")

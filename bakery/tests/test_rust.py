@@ -144,6 +144,25 @@ def test_the_sdk_takes_the_version_of_schemars_that_the_project_has(tmp_path, sc
     assert rust_manifest.sdk_features(tomllib.loads(text), tmp_path) == features
 
 
+@pytest.mark.parametrize(
+    ("wstd", "features"),
+    [
+        ('"0.5"', []),
+        ('"0.5.6"', []),
+        ('"0.6"', ["inferlet/wstd-0-6"]),
+        ('{ version = "^0.6.8" }', ["inferlet/wstd-0-6"]),
+        ('"0.10"', ["inferlet/wstd-0-6"]),
+        ('">=0.5, <0.6"', []),
+        ('">=0.5"', ["inferlet/wstd-0-6"]),
+        ('"*"', ["inferlet/wstd-0-6"]),
+        ('"1"', []),
+    ],
+)
+def test_main_runs_inside_the_wstd_that_the_project_has(tmp_path, wstd, features):
+    text = f'[dependencies]\ninferlet = "0.3"\nwstd = {wstd}\n'
+    assert rust_manifest.sdk_features(tomllib.loads(text), tmp_path) == features
+
+
 def test_types_of_schemars_1_are_taken(tmp_path):
     root = _project(tmp_path / "a")
     cargo_toml = root / "Cargo.toml"

@@ -35,9 +35,12 @@ nlohmann::json ByShape(const std::string& text) {
   return text;
 }
 
-// Negative numbers are not flags.
+// Negative numbers are not flags, and no flag has a space in its name: `--prompt '--loud or not?'`
+// has a value.
 bool IsFlag(const std::string& text) {
-  return text.size() > 2 && text.starts_with("--");
+  if (text.size() <= 2 || !text.starts_with("--")) return false;
+  return std::string_view(text).substr(0, text.find('=')).find_first_of(" \t\r\n") ==
+         std::string_view::npos;
 }
 
 std::string SnakeCase(std::string text) {

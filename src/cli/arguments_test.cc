@@ -103,6 +103,12 @@ TEST(ParseArguments, LeftoversArePositional) {
   EXPECT_EQ(Parse({"--", "a"}), (json{{"_positional", {"--", "a"}}}));
 }
 
+TEST(ParseArguments, ATextWithSpacesIsAValueThoughItBeginsLikeAFlag) {
+  EXPECT_EQ(Parse({"--argv", "--mode save -v", "--n=1 2"}),
+            (json{{"argv", "--mode save -v"}, {"n", "1 2"}}));
+  EXPECT_EQ(Parse({"--- a = b", "--n", "3"}), (json{{"n", 3}, {"_positional", {"--- a = b"}}}));
+}
+
 TEST(ParseArguments, LastOneWins) {
   EXPECT_EQ(Parse({"--n", "1", "--n", "2"}), (json{{"n", 2}}));
 }

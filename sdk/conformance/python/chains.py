@@ -6,7 +6,7 @@ from typing import Any
 
 from table import GREEDY, case, load_model
 
-from inferlet import Context, Generator, Sampler, chat
+from inferlet import Context, Generator, PieError, Sampler, chat
 
 
 def generator_of(ctx: Context, seed: int, tokens: list[int], max_tokens: int) -> Generator:
@@ -68,7 +68,18 @@ async def generate_left(prompt: str, seed: int, tokens: list[int], n: int, max_t
         length = ctx.seq_len
         rest = await generator_of(ctx, seed, tokens, max_tokens - len(had)).collect_tokens()
         whole = await generator_of(other, seed, tokens, max_tokens).collect_tokens()
-        return {"length": length, "same": had + rest == whole}
+        skipped = await is_refused_after_a_skipped_step(other)
+        return {"length": length, "same": had + rest == whole, "skipped": skipped}
+
+
+async def is_refused_after_a_skipped_step(ctx: Context) -> bool:
+    left = ctx.generate(GREEDY, auto_flush=False).stop([])
+    await anext(left)
+    try:
+        await anext(left)
+    except PieError as error:
+        return "was not executed" in str(error)
+    return False
 
 
 @case

@@ -79,7 +79,11 @@ const Model& Generator::ContextModel() const {
 }
 
 Result<std::optional<GenStep>> Generator::Next() {
+  if (state_->open_step) {
+    return Error("the last step was not executed: co_await step->Execute()");
+  }
   if (!PIE_TRY_SYNC(state_->Advance())) return std::nullopt;
+  state_->open_step = true;
   return GenStep(state_);
 }
 
@@ -229,6 +233,7 @@ SlotHandle GenStep::AddProbe(uint32_t row, inferlet::Probe probe) {
 }
 
 Task<Result<Output>> GenStep::Execute() {
+  state_->generator->open_step = false;
   return detail::ExecuteStep(state_);
 }
 

@@ -57,5 +57,9 @@ export function encodeReturn(value: unknown): string {
 
 export function encode(value: unknown): string {
   if (typeof value === 'string') return value;
-  return JSON.stringify(value, plain) ?? 'null';
+  const made = JSON.stringify(value, plain);
+  if (made === undefined && value !== undefined) {
+    throw new TypeError(`the value must be a string or have a JSON form, not ${kind(value)}`);
+  }
+  return made ?? 'null';
 }

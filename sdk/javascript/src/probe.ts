@@ -8,9 +8,11 @@ export interface Probe {
   /** @internal */ readonly raw: RawSampler;
 }
 
-/** @internal Throws where the value is something else, such as a function that makes a probe. */
+const TAGS = new Set<string>(['raw-logits', 'dist', 'logprob', 'logprobs', 'entropy', 'embedding']);
+
+/** @internal Throws where the value is something else, such as a sampler or a function that makes a probe. */
 export function checkProbe(value: Probe): Probe {
-  if (typeof value?.raw?.tag === 'string') return value;
+  if (TAGS.has(value?.raw?.tag)) return value;
   throw new TypeError(`probe must be a probe (Entropy(), Logits() and others), not ${kind(value)}`);
 }
 

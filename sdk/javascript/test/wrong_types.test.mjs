@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { allowOnly } from '../src/brle.ts';
 import { Context } from '../src/context.ts';
 import { ebnf, Grammar, grammar, GrammarConstraint, jsonSchema, Matcher, regex } from '../src/grammar.ts';
-import { encodeSchemas } from '../src/json.ts';
+import { encode, encodeSchemas } from '../src/json.ts';
 import { Model } from '../src/model.ts';
 import { Distribution, Entropy } from '../src/probe.ts';
 import { drive } from '../src/reactor.ts';
@@ -40,6 +40,8 @@ const attempts = [
   [TYPE, 'probe', () => generate().probeEachStep(0, 'entropy')],
   [TYPE, 'probe', () => generate().probeEachStep(0, Entropy)],
   [TYPE, 'probe', () => ctx.forward().probe(0, undefined)],
+  [TYPE, 'probe', () => ctx.forward().probe(0, greedy)],
+  [TYPE, 'the value', () => encode(() => 1)],
   [TYPE, 'sampler', () => ctx.forward().sample([0], 'greedy')],
   [TYPE, 'masks', () => ctx.forward().attentionMask(7)],
   [TYPE, 'each of masks', () => ctx.forward().attentionMask([7])],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +65,8 @@ async def main(input: dict[str, Any]) -> dict[str, Any]:
         sampled = forward.sample([len(tokens) - 1], Sampler.argmax())
         token: int | None = (await forward.execute()).token(sampled)
         adapter = Adapter.open(model, "mine")
-        await messaging.push_wait("topic", text)
+        reply = asyncio.create_task(session.receive())
+        await messaging.push_wait("topic", await reply)
         return {"text": text, "token": token, "tuned": adapter is not None}
 
 

@@ -1,11 +1,13 @@
 import asyncio
 import dataclasses
+import enum
+import math
 import os
 
 import pytest
 from componentize_py_types import Err
 
-from inferlet import McpError, _entry
+from inferlet import McpError, _check, _entry
 
 
 def error_of(main, text="{}"):
@@ -31,6 +33,51 @@ def test_results():
     assert _entry.run(echo, True, '{"a": "é"}') == '{"a": "é"}'
     assert _entry.run(echo, True, "") == "{}"
     assert _entry.run(lambda: Point(1), False, "{}") == '{"x": 1}'
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Spot:
+    colour: Colour
+    places: set[int]
+    heat: float
+
+
+class Modelled:
+    """As pydantic's models have it."""
+
+    def model_dump(self):
+        return {"modelled": Spot(Colour.RED, {1}, math.inf)}
+
+
+def test_what_has_a_json_form():
+    own = '{"modelled": {"colour": "red", "places": [1], "heat": null}}'
+    assert _entry.run(lambda: Modelled(), False, "") == own
+    assert _check.json_text("message", Modelled()) == own
+    assert _check.json_text("message", [math.nan, (1, -math.inf), {"a": {2: math.nan}}]) == (
+        '[null, [1, null], {"a": {"2": null}}]'
+    )
+    around = [1]
+    around.append(around)
+    with pytest.raises(ValueError, match="contains itself"):
+        _check.json_text("message", around)
+
+
+def test_half_a_character_is_an_error_and_no_trap():
+    with pytest.raises(ValueError, match=r"message has half a character \(a surrogate\) at 1"):
+        _check.json_text("message", "a\ud800")
+    with pytest.raises(ValueError, match="text has half a character"):
+        _check.text("text", "\udfff")
+    assert fails_with(lambda given: "\ud800").startswith("main's result has half a character")
+    assert fails_with(lambda given: ["\ud800"]).startswith("main's result has half a character")
+
+    def raises(_):
+        raise ValueError("no \ud800")
+
+    assert fails_with(raises) == "no \\ud800"
 
 
 def test_input_that_is_no_json_arrives_as_text():

@@ -112,26 +112,29 @@ def _is_sdk(name: str, dependency: Any) -> bool:
 def sdk_features(settings: dict[str, Any], root: Path) -> list[str]:
     """The features of the SDK that the project needs, as cargo's --features takes them.
 
-    Types have the JSON Schema of one version of schemars: the one that the project depends on."""
+    Types have the JSON Schema of one version of schemars, and `main` runs inside the reactor of one
+    version of wstd: those that the project depends on."""
     crates = [(root, settings), *_crates_beside(settings, root)]
-    asked = next(filter(None, (_schemars(beside, folder) for folder, beside in crates)), "0.8")
-    if not _takes_schemars_1(asked):
-        return []
+    features: list[str] = []
+    for package, takes_newer, feature in _NEWER:
+        asked = next(filter(None, (_required(package, own, at) for at, own in crates)), "")
+        if takes_newer(asked):
+            features.append(feature)
     names = [
         name
         for kind, table in _dependency_tables(settings)
         for name, dependency in table.items()
         if kind == "dependencies" and _is_sdk(name, dependency)
     ]
-    return [f"{name}/schemars-1" for name in dict.fromkeys(names)]
+    return [f"{name}/{feature}" for name in dict.fromkeys(names) for feature in features]
 
 
-def _schemars(settings: dict[str, Any], root: Path) -> str | None:
-    """The requirement on schemars."""
+def _required(wanted: str, settings: dict[str, Any], root: Path) -> str | None:
+    """The requirement on the version of a package."""
     for kind, table in _dependency_tables(settings):
         for name, dependency in table.items():
             package = _table(dependency).get("package", name)
-            if kind != "dependencies" or package != "schemars":
+            if kind != "dependencies" or package != wanted:
                 continue
             if _inherits(dependency):
                 dependency = _inherited(name, dependency, workspace_of(settings, root))
@@ -144,10 +147,27 @@ def _schemars(settings: dict[str, Any], root: Path) -> str | None:
 
 def _takes_schemars_1(requirement: str) -> bool:
     """Whether cargo takes a version from 1.0 on, where it has the choice."""
+    return _takes(requirement, r"[1-9]", below=r"<\s*1|<=?\s*0")
+
+
+def _takes_wstd_0_6(requirement: str) -> bool:
+    """Whether cargo takes a version from 0.6 on, where it has the choice."""
+    return _takes(requirement, r"0\.([6-9]|\d\d)", below=r"<\s*0\.6(\.0)?$|<=?\s*0\.[0-5]\b")
+
+
+def _takes(requirement: str, version: str, *, below: str) -> bool:
     bounds = [bound.strip() for bound in requirement.split(",")]
-    if any(re.match(r"<\s*1|<=?\s*0", bound) for bound in bounds):
+    if any(re.match(below, bound) for bound in bounds):
         return False
-    return any(re.match(r"[\^~=]?\s*[1-9]|[*>]", bound) for bound in bounds)
+    return any(re.match(rf"[\^~=]?\s*{version}|[*>]", bound) for bound in bounds)
+
+
+# A package that the SDK takes in two versions, whether a requirement takes the newer one, and the
+# SDK's feature for it.
+_NEWER = [
+    ("schemars", _takes_schemars_1, "schemars-1"),
+    ("wstd", _takes_wstd_0_6, "wstd-0-6"),
+]
 
 
 def names_another_sdk(settings: dict[str, Any], root: Path, sdk: Path) -> bool:

@@ -77,7 +77,11 @@ Task<Result<Json>> Left(const Json& input) {
   Generator rest = PIE_TRY(GeneratorOf(context, input, tokens.size()));
   tokens.append_range(PIE_TRY(co_await rest.CollectTokens()));
   const Tokens whole = PIE_TRY(co_await PIE_TRY(GeneratorOf(other, input)).CollectTokens());
-  co_return Json::Object({{"length", length}, {"same", tokens == whole}});
+  Generator left = other.Generate(Sampler::Argmax()).IgnoreEos();
+  PIE_TRY(left.Next());
+  const auto after = left.Next();
+  const bool skipped = !after && after.error().contains("was not executed");
+  co_return Json::Object({{"length", length}, {"same", tokens == whole}, {"skipped", skipped}});
 }
 
 // A collector that is given up in the middle, and another that goes on from there.

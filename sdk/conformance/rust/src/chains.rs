@@ -81,10 +81,16 @@ pub async fn left(input: &Input) -> Result<Value> {
     let length = ctx.seq_len();
     let rest = generator(&mut ctx, input, input.max_tokens - tokens.len());
     tokens.extend(rest.collect_tokens().await?);
-    let whole = generator(&mut asked(input)?, input, input.max_tokens)
+    let mut other = asked(input)?;
+    let whole = generator(&mut other, input, input.max_tokens)
         .collect_tokens()
         .await?;
-    Ok(json!({ "length": length, "same": tokens == whole }))
+    let mut left = other.generate(Sampler::Argmax).ignore_eos();
+    drop(left.next()?);
+    let skipped = left
+        .next()
+        .is_err_and(|error| error.contains("was not executed"));
+    Ok(json!({ "length": length, "same": tokens == whole, "skipped": skipped }))
 }
 
 /// Greedy, and without stop tokens.

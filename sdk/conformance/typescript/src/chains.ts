@@ -65,7 +65,10 @@ export const chainCases: Cases = {
     const rest = await generatorOf(ctx, input, input.max_tokens! - had.length).collectTokens();
     using other = asked(input);
     const whole = await generatorOf(other, input).collectTokens();
-    return { length, same: sameTokens(Uint32Array.from([...had, ...rest]), whole) };
+    const left = other.generate(Sampler.argmax(), { autoFlush: false }).stop([]);
+    await left.next();
+    const skipped = await left.next().then(() => false, (error: Error) => error.message.includes('was not executed'));
+    return { length, same: sameTokens(Uint32Array.from([...had, ...rest]), whole), skipped };
   },
 
   // Nothing can be cancelled here.

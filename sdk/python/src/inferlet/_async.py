@@ -16,7 +16,7 @@ import asyncio
 import functools
 import types
 from asyncio.events import _get_running_loop
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, ParamSpec, TypeVar, cast
 
 from ._loop import Loop
@@ -75,8 +75,9 @@ def block_on(coro: Coroutine[Any, Any, T]) -> T:
         coro.close()
 
 
-def waits(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Awaitable[T]]:
-    """Marks a function that waits: a coroutine to await inside a loop, a blocking call outside."""
+def waits(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Marks a function that waits: a coroutine to await inside a loop, a blocking call outside.
+    The type is that of the coroutine, for which `asyncio.create_task` asks."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:

@@ -3,10 +3,11 @@ its range a ValueError. The bindings would trap, or convert without an error."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from typing import Any, cast
+
+from . import _json
 
 _U32 = 1 << 32
 _S64 = 1 << 63
@@ -16,18 +17,32 @@ def text(name: str, value: object) -> str:
     """A text."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {_kind(value)}")
+    return _unicode(name, value)
+
+
+def _unicode(name: str, value: str) -> str:
+    """A text that UTF-8 can write, as the engine takes it."""
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{name} has half a character (a surrogate) at {error.start}, which is no text; "
+                "text.encode(errors='replace').decode() replaces it"
+            ) from None
     return value
 
 
 def json_text(name: str, value: object) -> str:
     """A text as it is, anything else as JSON."""
     if isinstance(value, str):
-        return value
+        return _unicode(name, value)
     try:
-        return json.dumps(value, ensure_ascii=False)
+        made = _json.dumps(value)
     except (TypeError, ValueError) as error:
         kind = type(error)
         raise kind(f"{name} must be a str or a value with a JSON form: {error}") from None
+    return _unicode(name, made)
 
 
 def schema(name: str, value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 import os
@@ -13,7 +12,7 @@ from typing import Any, cast
 
 from componentize_py_types import Err
 
-from . import _async, http
+from . import _async, _check, _json, http
 from .errors import Refused
 
 sources_at = ""  # the folder of the program's files; traces are shown from there on
@@ -63,9 +62,10 @@ def _guarded(work: Callable[[], str]) -> str:
     except SystemExit as end:
         if end.code in (None, 0):
             return ""
-        raise Err(f"exit status {end.code}" if isinstance(end.code, int) else end.code) from None
+        code = end.code
+        raise Err(f"exit status {code}" if isinstance(code, int) else _sayable(code)) from None
     except BaseException as error:
-        raise Err(_message(error) + _trace(error)) from None
+        raise Err(_sayable(_message(error) + _trace(error))) from None
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -104,19 +104,16 @@ def _complete(result: Any) -> Any:
 
 def _as_text(result: Any) -> str:
     if isinstance(result, str):
-        return result
+        return _check.text("main's result", result)
     try:
-        return json.dumps(result, ensure_ascii=False, default=_plain)
-    except (TypeError, ValueError) as error:
+        return _check.text("main's result", _json.dumps(result))
+    except TypeError as error:
         raise TypeError(f"main's result cannot be written as JSON: {error}") from None
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, (set, frozenset)):
-        return list(cast("Iterable[Any]", value))
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+def _sayable(text: Any) -> str:
+    """A text that UTF-8 can write: what it cannot is escaped."""
+    return str(text).encode(errors="backslashreplace").decode()
 
 
 def _message(error: BaseException) -> str:

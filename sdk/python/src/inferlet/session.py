@@ -17,7 +17,7 @@ def send(message: Any) -> None:
     ask(fallible.send, _check.json_text("message", message))
 
 
-def send_file(data: bytes) -> None:
+def send_file(data: bytes | bytearray | memoryview) -> None:
     """Sends bytes, which the client receives as a file."""
     ask(fallible.send_file, _check.data("data", data))
 

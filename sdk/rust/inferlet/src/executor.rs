@@ -16,11 +16,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use wstd::runtime::{AsyncPollable, WaitFor};
+#[cfg(feature = "wstd-0-6")]
+use wasip2::io::poll::Pollable as PollableOfWstd;
 
 use crate::pie::core::inference::FutureOutput;
 use crate::pie::plus::steps::{self, Given};
 use crate::wasi::io::poll::{poll, Pollable};
+#[cfg(not(feature = "wstd-0-6"))]
+use crate::wstd::wasip2::io::poll::Pollable as PollableOfWstd;
+use crate::wstd::{
+    self,
+    runtime::{AsyncPollable, WaitFor},
+};
 use crate::Result;
 
 /// Drives a future of this SDK to its end, and blocks all others meanwhile. Futures of `wstd` make no progress
@@ -390,7 +397,7 @@ impl Reactor {
 fn as_of_wstd(pollable: Pollable) -> AsyncPollable {
     let handle = pollable.take_handle();
     // SAFETY: the handle is valid, and nothing else owns it from here on.
-    AsyncPollable::new(unsafe { wstd::wasip2::io::poll::Pollable::from_handle(handle) })
+    AsyncPollable::new(unsafe { PollableOfWstd::from_handle(handle) })
 }
 
 #[cfg(test)]

@@ -89,12 +89,17 @@ pub use pie::core::context::Context as RawContext;
 pub use pie::core::inference::Output as RawOutput;
 
 // Crates that inferlets commonly need, in the versions that the SDK was built with.
-pub use {futures, serde, serde_json, wstd};
+pub use {futures, serde, serde_json};
 
 #[cfg(not(feature = "schemars-1"))]
 pub use ::schemars;
 #[cfg(feature = "schemars-1")]
 pub use ::schemars_1 as schemars;
+
+#[cfg(not(feature = "wstd-0-6"))]
+pub use ::wstd;
+#[cfg(feature = "wstd-0-6")]
+pub use ::wstd_0_6 as wstd;
 
 #[doc(hidden)]
 pub use wit_bindgen;

@@ -34,6 +34,7 @@ async fn main(input: Input) -> Result<Value> {
         "cancelled_step" => waiting::cancelled_step().await,
         "many_waits" => waiting::many_waits().await,
         "busy_neighbour" => waiting::busy_neighbour().await,
+        "other_reactor" => waiting::other_reactor().await,
         "launch_unknown" => waiting::launch_unknown(),
         "stuck" => waiting::stuck().await,
         "panics" => panic!("this inferlet panics"),

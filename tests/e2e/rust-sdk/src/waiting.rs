@@ -109,3 +109,17 @@ pub async fn stuck() -> Result<Value> {
     std::future::pending::<()>().await;
     Ok(Value::Null)
 }
+
+/// A timer and a task of wstd 0.6 beside a generation. The SDK's own default is wstd 0.5.
+pub async fn other_reactor() -> Result<Value> {
+    use wstd::{runtime::spawn, task::sleep, time::Duration};
+
+    let spawned = spawn(async {
+        sleep(Duration::from_millis(2)).await;
+        "woken"
+    });
+    let mut ctx = asked()?;
+    let tokens = ctx.generate(Sampler::Argmax).max_tokens(3).collect_tokens();
+    let (tokens, _) = futures::join!(tokens, sleep(Duration::from_millis(5)));
+    Ok(json!({ "tokens": tokens?.len(), "spawned": spawned.await }))
+}

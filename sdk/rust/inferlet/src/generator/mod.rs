@@ -162,11 +162,15 @@ impl<'ctx> Generator<'ctx> {
     #[allow(clippy::should_implement_trait)] // `Iterator::next` could not report an error this way
     pub fn next(&mut self) -> Result<Option<GenStep<'ctx>>> {
         let mut state = self.state.borrow_mut();
+        if state.open_step {
+            return Err("the last step was not executed: step.execute().await?".into());
+        }
         let engine_matches = state.engine_matches();
         state.advance(engine_matches)?;
         if state.done {
             return Ok(None);
         }
+        state.open_step = true;
         Ok(Some(GenStep::new(self.state.clone(), state.options.each_step.len())))
     }
 

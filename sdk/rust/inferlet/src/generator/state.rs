@@ -40,6 +40,8 @@ pub(super) struct State<'ctx> {
     pub options: Options,
     pub generated: usize,
     pub done: bool,
+    /// The program has a step that it has not begun to execute.
+    pub open_step: bool,
     pub steps: u64,
     /// Accepted tokens that the constraints and the speculator have not been told about.
     fresh: Vec<u32>,
@@ -102,6 +104,7 @@ impl<'ctx> State<'ctx> {
             options,
             generated: 0,
             done: false,
+            open_step: false,
             steps: 0,
             fresh: Vec::new(),
             auto: None,

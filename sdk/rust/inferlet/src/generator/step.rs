@@ -39,6 +39,7 @@ impl<'ctx> GenStep<'ctx> {
     /// Runs the pass, and accepts the tokens that its sampler chose. `g.accept` can replace them afterwards. If the
     /// pass fails or is cancelled, the context stays as it was before.
     pub async fn execute(self) -> Result<Output> {
+        self.state.borrow_mut().open_step = false;
         let submitted = self.state.borrow_mut().submit(&self.requests)?;
         let mut running = Running { state: &self.state, submitted: Some(submitted) };
         let raw = running.submitted.as_mut().expect("taken below").pass.output().await?;
