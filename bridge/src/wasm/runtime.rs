@@ -158,12 +158,15 @@ pub fn config_of(quick: bool) -> Config {
     if quick {
         config.strategy(Strategy::Winch);
     }
+    // Backtraces show the names of functions, which are looked up in the name section. To find lines as well, wasmtime would
+    // read the debug information of the component again for each frame of each trap, on the guest's thread. A component of
+    // some kilobytes can be made so that this takes gigabytes and minutes.
     config
         .epoch_interruption(true)
         .max_wasm_stack(WASM_STACK)
         .async_stack_size(FIBER_STACK)
         .concurrency_support(false)
-        .wasm_backtrace_details(WasmBacktraceDetails::Enable);
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable);
     config
 }
 
