@@ -124,7 +124,9 @@ impl Launch {
             return Ok(());
         }
         let gone = self.folders_gone.clone();
+        let turn = runtime.folder_turn(self.meter.user).await;
         let make = move || {
+            let _turn = turn; // until it is done, whoever waits for it
             let gone = gone.lock().unwrap();
             if *gone {
                 return Ok(()); // the guest was cancelled meanwhile
@@ -139,7 +141,9 @@ impl Launch {
     async fn remove_scratch(&self, runtime: &Runtime) {
         if let Some(scratch) = &self.folders[0] {
             let (dir, gone) = (scratch.dir.clone(), self.folders_gone.clone());
+            let turn = runtime.folder_turn(self.meter.user).await;
             let remove = move || {
+                let _turn = turn;
                 *gone.lock().unwrap() = true;
                 std::fs::remove_dir_all(dir)
             };
