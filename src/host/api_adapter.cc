@@ -92,17 +92,16 @@ Status AdapterLoad(Process& process, uint32_t adapter, std::string_view path, Wa
   PIE_RETURN_IF_ERROR(CheckName(path));
   Ptr loaded = PIE_TRY(AdapterOf(process, adapter));
   // The files may be larger than what one inferlet may hold, so they are charged to the user alone.
-  return DoOnFiles(
-      process, wait,
-      [&adapters = process.engine().adapters(), loaded = std::move(loaded),
-       files = FilesOf(process), path = std::string(path),
-       charge = ChargeTo(process.user(), &User::memory)]() mutable -> Status {
-        const std::string config =
-            PIE_TRY(files.Read(path, kPeftConfigFile, limits::kConfigBytes, charge));
-        const std::string tensors =
-            PIE_TRY(files.Read(path, kPeftTensorFile, limits::kAdapterFileBytes, charge));
-        return adapters.Load(loaded, config, std::as_bytes(std::span(tensors)));
-      });
+  return DoOnFiles(process, wait,
+                   [&adapters = process.engine().adapters(), loaded = std::move(loaded),
+                    files = FilesOf(process), path = std::string(path),
+                    charge = ChargeTo(process.user(), &User::memory)]() mutable -> Status {
+                     const std::string config =
+                         PIE_TRY(files.Read(path, kPeftConfigFile, limits::kConfigBytes, charge));
+                     const std::string tensors = PIE_TRY(
+                         files.Read(path, kPeftTensorFile, limits::kAdapterFileBytes, charge));
+                     return adapters.Load(loaded, config, std::as_bytes(std::span(tensors)));
+                   });
 }
 
 Status AdapterSave(Process& process, uint32_t adapter, std::string_view path, Wait& wait) {

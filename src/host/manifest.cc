@@ -23,7 +23,8 @@ constexpr std::string_view kReserved[] = {"core", "instruct", "mcp", "zo",
 constexpr size_t kMaxWarnings = 16;
 
 // The limit on the dots in one line of a manifest. A key with dots makes a table for each of its
-// parts, and tables within tables are destroyed by recursion, so a long key would overflow the stack.
+// parts, and tables within tables are destroyed by recursion, so a long key would overflow the
+// stack.
 constexpr int64_t kMaxDotsInLine = 128;
 
 // Returns the number of the first line that has too many dots; 0: there is none.
@@ -181,8 +182,9 @@ std::vector<std::string> Manifest::Warnings(const nlohmann::json& input) const {
 
 Result<Manifest> ParseManifest(std::string_view text, std::string_view path) {
   if (const size_t line = LineOfManyDots(text)) {
-    return Fail(Code::kInvalid, "{}:{}: the line has more than {} dots; use fewer, or break the line",
-                path, line, kMaxDotsInLine);
+    return Fail(Code::kInvalid,
+                "{}:{}: the line has more than {} dots; use fewer, or break the line", path, line,
+                kMaxDotsInLine);
   }
   toml::table root;
   try {

@@ -67,8 +67,8 @@ class Promise {
 };
 
 // Runs a user's `work`, which returns a Result<T>, on the queue's threads. Work that takes long has
-// a parameter: the Promise, which knows whether a guest still waits. Fails if the queue is full; the
-// error calls the waiting jobs `what`, a plural noun.
+// a parameter: the Promise, which knows whether a guest still waits. Fails if the queue is full;
+// the error calls the waiting jobs `what`, a plural noun.
 template <class T, class Work>
 Result<std::shared_ptr<Pending<T>>> RunLater(WorkQueue& queue, std::string_view user,
                                              std::string_view what, Work work) {

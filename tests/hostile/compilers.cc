@@ -68,8 +68,8 @@ std::string Custom(const std::string& name, const std::string& content) {
 }
 
 // A component whose function `run` calls itself 30 times and traps. Its debug information has
-// `count` units, and each of them has the same list of `count` ranges. A reader that puts the ranges
-// of all units into one table needs count² entries, for each frame of the backtrace again.
+// `count` units, and each of them has the same list of `count` ranges. A reader that puts the
+// ranges of all units into one table needs count² entries, for each frame of the backtrace again.
 std::string DebugBomb(uint32_t count) {
   using namespace std::string_literals;
   // (func $r (param i32)
@@ -96,14 +96,14 @@ std::string DebugBomb(uint32_t count) {
   module += Custom(".debug_abbrev", "\x01\x11\x00\x55\x17\x00\x00\x00"s);
   module += Custom(".debug_info", units) + Custom(".debug_ranges", ranges);
   // An instance of the module, and its function as the export pie:trap/run.
-  return "\0asm\x0d\0\x01\0"s + Section(1, module) +
-         Section(2, "\x01\x00\x00\x00"s) +
+  return "\0asm\x0d\0\x01\0"s + Section(1, module) + Section(2, "\x01\x00\x00\x00"s) +
          Section(7, "\x02\x6a\x01\x73\x01\x73\x40\x01\x05input\x73\x00\x00"s) +
-         Section(6, "\x03\x00\x00\x01\x00\x03run\x00\x02\x01\x00\x03mem"
-                    "\x00\x00\x01\x00\x07realloc"s) +
+         Section(6,
+                 "\x03\x00\x00\x01\x00\x03run\x00\x02\x01\x00\x03mem"
+                 "\x00\x00\x01\x00\x07realloc"s) +
          Section(8, "\x01\x00\x00\x00\x02\x03\x00\x04\x01\x01"s) +
          Section(5, "\x01\x01\x01\x00\x03run\x01\x00"s) +
-         Section(11, "\x01\x00\x0cpie:trap/run\x05\x00\x00\x00"s);
+         Section(11, "\x01\x00\x0cpie:trap/run\x05\x00\x00"s);
 }
 
 class Compilers : public testing::Test {
@@ -164,7 +164,8 @@ TEST_F(Compilers, DebugInformationOfATrapHoldsUpNobody) {
   Manifest manifest;
   manifest.name = "trap";
   manifest.version = "0.1.0";
-  ASSERT_TRUE(engine_->AddProgram(manifest, DebugBomb(6'000), {}));
+  const Status added = engine_->AddProgram(manifest, DebugBomb(6'000), {});
+  ASSERT_TRUE(added) << added.error().text;
   Neighbour neighbour(*engine_, R"({"mode": "steady"})");
   neighbour.P99Of(5);
   neighbour.Start();
