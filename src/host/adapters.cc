@@ -355,12 +355,13 @@ Status Adapters::Initialize(const Ptr& adapter, uint32_t rank, float alpha, cons
 }
 
 Status Adapters::Update(const Ptr& adapter, std::span<const float> scores,
-                        std::span<const int64_t> seeds, float max_sigma) {
+                        std::span<const int64_t> seeds, float max_sigma,
+                        const std::function<bool()>& stopped) {
   const std::lock_guard work(adapter->work_);
   const auto before = PIE_TRY(adapter->current());
   AdapterWeights weights = *before->weights;
   ZoState zo = before->zo;
-  PIE_RETURN_IF_ERROR(UpdateZo(scores, seeds, max_sigma, zo, weights));
+  PIE_RETURN_IF_ERROR(UpdateZo(scores, seeds, max_sigma, zo, weights, stopped));
   auto version =
       PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), std::move(zo)));
   PIE_RETURN_IF_ERROR(Install(adapter, std::move(version), false));

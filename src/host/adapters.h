@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -106,8 +107,9 @@ class Adapters {
   Result<PeftFiles> Save(const NamedAdapter& adapter) const;
 
   Status Initialize(const Ptr& adapter, uint32_t rank, float alpha, const ZoState& zo);
+  // Changes nothing if it ends early because `stopped` says so; it asks often.
   Status Update(const Ptr& adapter, std::span<const float> scores, std::span<const int64_t> seeds,
-                float max_sigma);
+                float max_sigma, const std::function<bool()>& stopped = nullptr);
 
   // The data of a version that a snapshot's file stores.
   struct Origin {

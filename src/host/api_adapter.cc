@@ -91,13 +91,15 @@ Result<uint32_t> AdapterFork(Process& process, uint32_t adapter, std::string_vie
 Status AdapterLoad(Process& process, uint32_t adapter, std::string_view path, Wait& wait) {
   PIE_RETURN_IF_ERROR(CheckName(path));
   Ptr loaded = PIE_TRY(AdapterOf(process, adapter));
+  // The files may be larger than what one inferlet may hold, so they are charged to the user alone.
   return DoOnFiles(process, wait,
                    [&adapters = process.engine().adapters(), loaded = std::move(loaded),
-                    files = FilesOf(process), path = std::string(path)]() -> Status {
+                    files = FilesOf(process), path = std::string(path),
+                    charge = ChargeTo(process.user(), &User::memory)]() mutable -> Status {
                      const std::string config =
-                         PIE_TRY(files.Read(path, kPeftConfigFile, limits::kConfigBytes));
-                     const std::string tensors =
-                         PIE_TRY(files.Read(path, kPeftTensorFile, limits::kAdapterFileBytes));
+                         PIE_TRY(files.Read(path, kPeftConfigFile, limits::kConfigBytes, charge));
+                     const std::string tensors = PIE_TRY(
+                         files.Read(path, kPeftTensorFile, limits::kAdapterFileBytes, charge));
                      return adapters.Load(loaded, config, std::as_bytes(std::span(tensors)));
                    });
 }
@@ -222,11 +224,18 @@ Status ZoUpdate(Process& process, uint32_t adapter, std::span<const float> score
                 scores.size(), seeds.size(), limits::kZoPopulation);
   }
   Ptr tuned = PIE_TRY(AdapterOf(process, adapter));
-  return DoOnFiles(process, wait,
-                   [&adapters = process.engine().adapters(), tuned = std::move(tuned),
-                    scores = std::vector(scores.begin(), scores.end()),
-                    seeds = std::vector(seeds.begin(), seeds.end()),
-                    max_sigma] { return adapters.Update(tuned, scores, seeds, max_sigma); });
+  // An update of a large adapter for many seeds takes hours. It ends with its guest.
+  const auto done = OnFiles<std::monostate>(
+      process, wait,
+      [&adapters = process.engine().adapters(), tuned = std::move(tuned),
+       scores = std::vector(scores.begin(), scores.end()),
+       seeds = std::vector(seeds.begin(), seeds.end()),
+       max_sigma](const Promise<std::monostate>& promise) -> Result<std::monostate> {
+        PIE_RETURN_IF_ERROR(adapters.Update(tuned, scores, seeds, max_sigma,
+                                            [&promise] { return promise.abandoned(); }));
+        return std::monostate();
+      });
+  return done ? Status() : std::unexpected(done.error());
 }
 
 }  // namespace pie::host

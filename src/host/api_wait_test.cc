@@ -51,6 +51,22 @@ class ApiWaitTest : public ApiTest {
   const std::string folder_;
 };
 
+TEST(RunLaterTest, LongWorkKnowsThatNoGuestWaitsAnyMore) {
+  std::promise<bool> began, ended;
+  WorkQueue queue("pie-test", 1, 8);
+  auto pending =
+      RunLater<int>(queue, "ann", "calls", [&](const Promise<int>& promise) -> Result<int> {
+        began.set_value(promise.abandoned());
+        while (!promise.abandoned()) std::this_thread::yield();
+        ended.set_value(true);
+        return 1;
+      });
+  ASSERT_TRUE(pending);
+  EXPECT_FALSE(began.get_future().get());
+  pending->reset();  // the guest has ended
+  EXPECT_TRUE(ended.get_future().get());
+}
+
 TEST_F(ApiWaitTest, ALaunchLeavesTheGuestsThread) {
   std::promise<void> open;
   std::promise<std::thread::id> entered;

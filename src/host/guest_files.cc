@@ -104,7 +104,7 @@ Result<GuestFiles::Place> GuestFiles::Resolve(std::string_view path) const {
 }
 
 Result<std::string> GuestFiles::Read(std::string_view folder, std::string_view name,
-                                     uint64_t max_bytes) const {
+                                     uint64_t max_bytes, Charge& charge) const {
   const Place place = PIE_TRY(Resolve(folder));
   const Descriptor parent = PIE_TRY(OpenFolder(place.root->path, place.steps, folder, false));
   const std::string shown = fmt::format("{}/{}", folder, name);
@@ -117,6 +117,11 @@ Result<std::string> GuestFiles::Read(std::string_view folder, std::string_view n
   if (static_cast<uint64_t>(status.st_size) > max_bytes) {
     return Fail(Code::kExhausted, "{} has {} bytes; at most {} are allowed", shown, status.st_size,
                 max_bytes);
+  }
+  if (!charge.Grow(static_cast<size_t>(status.st_size))) {
+    return Fail(Code::kExhausted,
+                "{} has {} bytes; the inferlets of this user have not that much memory left", shown,
+                status.st_size);
   }
   std::string bytes(static_cast<size_t>(status.st_size), '\0');
   size_t done = 0;

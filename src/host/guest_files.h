@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "host/byte_budget.h"
 
 namespace pie::host {
 
@@ -26,9 +27,10 @@ class GuestFiles {
   };
   GuestFiles(Folder scratch, Folder data) : scratch_(std::move(scratch)), data_(std::move(data)) {}
 
-  // Reads folder/name, of at most `max_bytes` bytes.
-  Result<std::string> Read(std::string_view folder, std::string_view name,
-                           uint64_t max_bytes) const;
+  // Reads folder/name, of at most `max_bytes` bytes. They are charged before they are read; a file
+  // may be long and take no room on the disk.
+  Result<std::string> Read(std::string_view folder, std::string_view name, uint64_t max_bytes,
+                           Charge& charge) const;
   // Writes files into a folder. Creates the folder if only its parent exists. Each file appears
   // whole or not at all.
   struct File {

@@ -22,6 +22,21 @@ constexpr std::string_view kReserved[] = {"core", "instruct", "mcp", "zo",
 // An input may have any number of unknown keys, and a manifest any number of unknown types.
 constexpr size_t kMaxWarnings = 16;
 
+// The limit on the dots in one line of a manifest. A key with dots makes a table for each of its
+// parts, and tables within tables are destroyed by recursion, so a long key would overflow the
+// stack.
+constexpr int64_t kMaxDotsInLine = 128;
+
+// Returns the number of the first line that has too many dots; 0: there is none.
+size_t LineOfManyDots(std::string_view text) {
+  for (size_t line = 1; !text.empty(); ++line) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (std::ranges::count(text.substr(0, end), '.') > kMaxDotsInLine) return line;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return 0;
+}
+
 // Returns the beginning of a key, as valid text for an error message.
 std::string ShortName(std::string_view key) {
   return ToValidUtf8(key.substr(0, 80));
@@ -166,6 +181,11 @@ std::vector<std::string> Manifest::Warnings(const nlohmann::json& input) const {
 }
 
 Result<Manifest> ParseManifest(std::string_view text, std::string_view path) {
+  if (const size_t line = LineOfManyDots(text)) {
+    return Fail(Code::kInvalid,
+                "{}:{}: the line has more than {} dots; use fewer, or break the line", path, line,
+                kMaxDotsInLine);
+  }
   toml::table root;
   try {
     root = toml::parse(text, path);

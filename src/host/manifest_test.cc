@@ -41,6 +41,16 @@ TEST(Manifest, ReadsAGoodOne) {
   }
 }
 
+TEST(Manifest, AKeyOfManyPartsIsRefused) {
+  std::string key = "a";
+  for (int i = 0; i < 130'000; ++i) key += ".a";
+  // Each part is a table. To destroy them would take more than the stack of a thread.
+  EXPECT_EQ(ErrorOf(std::string(kGood) + key + " = 1\n"),
+            "Pie.toml:15: the line has more than 128 dots; use fewer, or break the line");
+  EXPECT_EQ(ErrorOf("[" + key + "]\n" + std::string(kGood)),
+            "Pie.toml:1: the line has more than 128 dots; use fewer, or break the line");
+}
+
 TEST(Manifest, AParameterWithADefaultMayBeMissing) {
   auto manifest = ParseManifest(
       "[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\n"

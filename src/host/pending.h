@@ -7,6 +7,7 @@
 #include <memory>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "base/result.h"
@@ -57,13 +58,17 @@ class Promise {
     if (pending_) Set(Fail(Code::kCancelled, "the engine stops: this call was not served"));
   }
   void Set(Result<T> result) { std::exchange(pending_, nullptr)->Set(std::move(result)); }
+  // Whether no guest waits for the result any more. Work that takes long asks now and then, and
+  // stops.
+  bool abandoned() const { return pending_.use_count() == 1; }
 
  private:
   std::shared_ptr<Pending<T>> pending_;
 };
 
-// Runs a user's `work`, which returns a Result<T>, on the queue's threads. Fails if the queue is
-// full; the error calls the waiting jobs `what`, a plural noun.
+// Runs a user's `work`, which returns a Result<T>, on the queue's threads. Work that takes long has
+// a parameter: the Promise, which knows whether a guest still waits. Fails if the queue is full;
+// the error calls the waiting jobs `what`, a plural noun.
 template <class T, class Work>
 Result<std::shared_ptr<Pending<T>>> RunLater(WorkQueue& queue, std::string_view user,
                                              std::string_view what, Work work) {
@@ -71,7 +76,11 @@ Result<std::shared_ptr<Pending<T>>> RunLater(WorkQueue& queue, std::string_view 
   const bool queued =
       queue.Push(user, [promise = Promise<T>(pending), work = std::move(work)]() mutable {
         try {
-          promise.Set(work());
+          if constexpr (std::is_invocable_v<Work&, const Promise<T>&>) {
+            promise.Set(work(std::as_const(promise)));
+          } else {
+            promise.Set(work());
+          }
         } catch (const std::exception& error) {
           promise.Set(Fail(Code::kInternal, "{}", error.what()));
         }

@@ -224,10 +224,7 @@ void Registry::DiscardHash(const std::string& hash) {
   const bool is_new = found->second.is_new;
   prepared_.erase(found);
   if (!is_new) return;  // another process may be about to add it
-  Statement named(db_, "SELECT 1 FROM programs WHERE wasm_hash = ?");
-  named.Text(hash);
-  std::error_code ignored;
-  if (named.Step() == SQLITE_DONE) fs::remove(BlobPath(hash), ignored);
+  RemoveUnnamed(hash);
 }
 
 Status Registry::Add(std::string_view manifest_text, std::string_view component,
@@ -247,13 +244,27 @@ Status Registry::Add(std::string_view manifest_text, std::string_view component,
 
 Status Registry::Insert(const host::Manifest& manifest, std::string_view manifest_text,
                         const std::string& hash, uint64_t bytes, std::string_view user) {
+  Statement replaced(db_, "SELECT wasm_hash FROM programs WHERE name = ? AND version = ?");
+  replaced.Text(manifest.name).Text(manifest.version);
+  const std::string old = replaced.Step() == SQLITE_ROW ? replaced.GetText(0) : "";
   const auto now = std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
   Statement insert(db_, "INSERT OR REPLACE INTO programs VALUES (?,?,?,?,?,?,?,?)");
   insert.Text(manifest.name).Text(manifest.version).Text(hash);
   insert.Text(host::Blake3Hex(manifest_text)).Text(manifest_text);
   insert.Number(static_cast<int64_t>(bytes)).Text(user).Number(now);
   if (insert.Step() != SQLITE_DONE) return std::unexpected(SqlError(db_, "writing"));
+  if (!old.empty() && old != hash) RemoveUnnamed(old);
   return {};
+}
+
+// Removes a component that was replaced, unless it has another name or is about to have one. Quotas
+// count only components with names.
+void Registry::RemoveUnnamed(const std::string& hash) {
+  if (prepared_.contains(hash)) return;
+  Statement named(db_, "SELECT 1 FROM programs INDEXED BY programs_listed WHERE wasm_hash = ?");
+  named.Text(hash);
+  std::error_code ignored;
+  if (named.Step() == SQLITE_DONE) fs::remove(BlobPath(hash), ignored);
 }
 
 Result<InstalledProgram> Registry::Find(std::string_view program) {

@@ -71,6 +71,7 @@ class Registry {
   Status Insert(const host::Manifest& manifest, std::string_view manifest_text,
                 const std::string& hash, uint64_t bytes, std::string_view user);
   void DiscardHash(const std::string& hash);
+  void RemoveUnnamed(const std::string& hash);
 
   const std::string dir_;
   std::mutex mutex_;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "host/hash.h"
 
@@ -62,6 +63,30 @@ TEST_F(RegistryTest, ReplacingNeedsOverwrite) {
       << "the name belongs to another user";
   EXPECT_TRUE(registry->Add(manifest, "three", "root", true, /*admin=*/true));
   EXPECT_EQ(registry->ReadComponent(*registry->Find("hello")), "three");
+}
+
+// Quotas count the components that have names, so others must not stay on the disk.
+TEST_F(RegistryTest, AReplacedComponentLeavesTheDisk) {
+  const auto components = [&] {
+    std::set<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(dir + "/components")) {
+      found.insert(entry.path().stem());
+    }
+    return found;
+  };
+  const auto hashes = [](auto... contents) {
+    return std::set<std::string>{host::Blake3Hex(contents)...};
+  };
+  for (const char* content : {"one", "two", "three", "three"}) {
+    ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), content, "ada", true));
+  }
+  EXPECT_EQ(components(), hashes("three"));
+  ASSERT_TRUE(registry->Add(Manifest("b", "0.1.0"), "three", "ada", false));
+  ASSERT_TRUE(registry->Prepare("four"));
+  ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "four", "ada", true));
+  registry->Discard("four");
+  EXPECT_EQ(components(), hashes("three", "four")) << "another program has the component";
+  EXPECT_EQ(registry->ReadComponent(*registry->Find("b")), "three");
 }
 
 TEST_F(RegistryTest, RemovesPrograms) {

@@ -23,6 +23,37 @@ TEST_F(Availability, ManyLongHostCallsHoldUpNobody) {
   });
 }
 
+TEST_F(Availability, ManyRandomBytesHoldUpNobody) {
+  StartEngine();
+  Beside([&] {
+    for (int i = 0; i < 8; ++i) Attack("random_bytes", 16 << 20);
+  });
+}
+
+TEST_F(Availability, LongListsOfPollablesHoldUpNobody) {
+  StartEngine();
+  Beside([&] {
+    for (int i = 0; i < 8; ++i) Attack("poll_many", 16'000);
+  });
+}
+
+TEST_F(Availability, FoldersOfManyLaunchesHoldUpNobody) {
+  StartEngine(WithScratch());
+  const auto threads = [] {
+    return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task"));
+  };
+  const auto before = threads();
+  auto most = before;
+  Beside([&] {
+    for (int i = 0; i < 8; ++i) Attack("launch_and_cancel");
+    for (int i = 0; i < 20; ++i) {
+      std::this_thread::sleep_for(milliseconds(50));
+      most = std::max(most, threads());
+    }
+  });
+  EXPECT_LT(most, before + 100) << "a user's folders take few threads";
+}
+
 TEST_F(Availability, ManyPassesHoldUpNobody) {
   // The passes of one user fill dozens of batches.
   StartEngine({}, {.max_batch_members = 64, .latency_us = 200});

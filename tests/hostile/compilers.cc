@@ -57,6 +57,55 @@ std::string Bomb(uint32_t loops, uint32_t variables) {
   return std::string("\0asm\x0d\0\x01\0", 8) + Section(1, module);
 }
 
+void PutU32(std::string& bytes, uint32_t number) {
+  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(number >> 8 * i);
+}
+
+std::string Custom(const std::string& name, const std::string& content) {
+  std::string named;
+  PutNumber(named, name.size());
+  return Section(0, named + name + content);
+}
+
+// A component whose function `run` calls itself 30 times and traps. Its debug information has
+// `count` units, and each of them has the same list of `count` ranges. A reader that puts the
+// ranges of all units into one table needs count² entries, for each frame of the backtrace again.
+std::string DebugBomb(uint32_t count) {
+  using namespace std::string_literals;
+  // (func $r (param i32)
+  //   (if (local.get 0) (then (call $r (i32.sub (local.get 0) (i32.const 1)))) (else unreachable)))
+  // (func (export "run") (param i32 i32) (result i32) (call $r (i32.const 30)) (i32.const 0))
+  std::string module =
+      "\0asm\x01\0\0\0"
+      "\x01\x13\x03\x60\x04\x7f\x7f\x7f\x7f\x01\x7f\x60\x01\x7f\x00\x60\x02\x7f\x7f\x01\x7f"
+      "\x03\x04\x03\x00\x01\x02\x05\x03\x01\x00\x01"
+      "\x07\x17\x03\x03mem\x02\x00\x07realloc\x00\x00\x03run\x00\x02"
+      "\x0a\x22\x03\x05\x00\x41\x80\x08\x0b"
+      "\x11\x00\x20\x00\x04\x40\x20\x00\x41\x01\x6b\x10\x01\x05\x00\x0b\x01\x0b"
+      "\x08\x00\x41\x1e\x10\x01\x41\x00\x0b"s;
+  std::string units, ranges;
+  for (uint32_t i = 0; i < count; ++i) {
+    PutU32(units, 12);                     // bytes of the unit
+    units += "\x04\x00\0\0\0\0\x04\x01"s;  // version 4, abbreviations at 0, size of an address
+    PutU32(units, 0);                      // its ranges
+    PutU32(ranges, 4 * i + 1);
+    PutU32(ranges, 4 * i + 4);
+  }
+  ranges += std::string(8, '\0');
+  // One abbreviation: a compilation unit without children, with the attribute DW_AT_ranges.
+  module += Custom(".debug_abbrev", "\x01\x11\x00\x55\x17\x00\x00\x00"s);
+  module += Custom(".debug_info", units) + Custom(".debug_ranges", ranges);
+  // An instance of the module, and its function as the export pie:trap/run.
+  return "\0asm\x0d\0\x01\0"s + Section(1, module) + Section(2, "\x01\x00\x00\x00"s) +
+         Section(7, "\x02\x6a\x01\x73\x01\x73\x40\x01\x05input\x73\x00\x00"s) +
+         Section(6,
+                 "\x03\x00\x00\x01\x00\x03run\x00\x02\x01\x00\x03mem"
+                 "\x00\x00\x01\x00\x07realloc"s) +
+         Section(8, "\x01\x00\x00\x00\x02\x03\x00\x04\x01\x01"s) +
+         Section(5, "\x01\x01\x01\x00\x03run\x01\x00"s) +
+         Section(11, "\x01\x00\x0cpie:trap/run\x05\x00\x00"s);
+}
+
 class Compilers : public testing::Test {
  protected:
   void Start(wasm::CompileLimits limits) {
@@ -108,6 +157,29 @@ TEST_F(Compilers, MemoryHasALimit) {
   EXPECT_NE(why.find("more than 64 MiB of memory"), std::string::npos) << why;
   auto other = Compile("neighbour", Bomb(2, 3));
   EXPECT_NE(other.get().find("no entry point"), std::string::npos);
+}
+
+TEST_F(Compilers, DebugInformationOfATrapHoldsUpNobody) {
+  Start({});
+  Manifest manifest;
+  manifest.name = "trap";
+  manifest.version = "0.1.0";
+  const Status added = engine_->AddProgram(manifest, DebugBomb(6'000), {});
+  ASSERT_TRUE(added) << added.error().text;
+  Neighbour neighbour(*engine_, R"({"mode": "steady"})");
+  neighbour.P99Of(5);
+  neighbour.Start();
+  const auto begin = steady_clock::now();
+  for (int i = 0; i < 4; ++i) {
+    auto process = engine_->Launch("trap", "", {.username = "mallory"});
+    ASSERT_TRUE(process) << process.error().text;
+    const wasm::Exit exit = (*process)->Wait();
+    EXPECT_EQ(exit.kind, wasm::Exit::Kind::kTrapped);
+    EXPECT_NE(exit.text.find("wasm backtrace:"), std::string::npos) << exit.text;
+  }
+  // Reading the ranges takes many seconds and gigabytes.
+  EXPECT_LT(steady_clock::now() - begin, seconds(5));
+  EXPECT_LT(neighbour.Stop().count(), 2.0) << neighbour.launches() << " launches";
 }
 
 }  // namespace

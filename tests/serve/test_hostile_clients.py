@@ -178,6 +178,19 @@ def test_inputs_of_daemons_are_short(attacked, on):
 # --- the thread of all connections
 
 
+def test_a_manifest_with_a_long_key_is_refused(attacked, on):
+    """Each part of a key is a table, and the tables used to be destroyed by recursion."""
+
+    async def scenario():
+        key = ".".join(["a"] * 130_000)
+        async with await RawClient.connect(attacked.uri, "mallory") as mallory:
+            with pytest.raises(Refused, match="more than 128 dots"):
+                await mallory.install(b"\0asm", f"{key} = 1\n")
+            assert await mallory.ask("ping") == "Pong"
+
+    on(scenario())
+
+
 def test_unknown_processes_are_looked_up_quickly(attacked, on):
     """A terminate must not look at every process."""
 

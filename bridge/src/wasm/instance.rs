@@ -124,7 +124,9 @@ impl Launch {
             return Ok(());
         }
         let gone = self.folders_gone.clone();
+        let turn = runtime.folder_turn(self.meter.user).await;
         let make = move || {
+            let _turn = turn; // until it is done, whoever waits for it
             let gone = gone.lock().unwrap();
             if *gone {
                 return Ok(()); // the guest was cancelled meanwhile
@@ -139,7 +141,9 @@ impl Launch {
     async fn remove_scratch(&self, runtime: &Runtime) {
         if let Some(scratch) = &self.folders[0] {
             let (dir, gone) = (scratch.dir.clone(), self.folders_gone.clone());
+            let turn = runtime.folder_turn(self.meter.user).await;
             let remove = move || {
+                let _turn = turn;
                 *gone.lock().unwrap() = true;
                 std::fs::remove_dir_all(dir)
             };
@@ -236,6 +240,8 @@ fn make_private_folder(dir: &str) -> std::io::Result<()> {
 
 /// How many frames of a backtrace an error shows.
 const SHOWN_FRAMES: usize = 16;
+/// The bytes of a function's name in a backtrace. Names of generic functions in Rust have some hundreds.
+const NAME_BYTES: usize = 4 << 10;
 
 /// Describes a trap: its cause, the end of the guest's stderr, and the backtrace. If
 /// `quotes_panic`, a Rust panic is described by its message and its place. The client of an HTTP request, who did not
@@ -314,7 +320,15 @@ impl<'a> Panic<'a> {
 fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
     let names = backtrace.frames().iter().map(|frame| {
         let name = frame.func_name().unwrap_or("<unnamed>");
-        format!("{:#}", rustc_demangle::demangle(name))
+        // A component can have names of any length, and some grow a lot when they are demangled.
+        if name.len() > NAME_BYTES {
+            return "<long name>".into();
+        }
+        let name = format!("{:#}", rustc_demangle::demangle(name));
+        match name.char_indices().nth(NAME_BYTES) {
+            Some((end, _)) => format!("{}…", &name[..end]),
+            None => name,
+        }
     });
     let mut names: Vec<String> = names.take(2 * SHOWN_FRAMES).collect();
     let panicking = |name: &String| name.contains("panicking::") || name.contains("begin_unwind");

@@ -12,6 +12,7 @@ mod instance;
 mod polling;
 mod program;
 mod quota;
+mod random;
 mod runtime;
 mod signal;
 mod stdio;

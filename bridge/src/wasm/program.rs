@@ -168,13 +168,17 @@ struct Entries {
     serves: bool,
 }
 
+/// How many exports an error about a component names, and how much of each name.
+const NAMED_EXPORTS: usize = 16;
+const NAME_CHARS: usize = 128;
+
 /// Finds the export `pie:<package>/run` with the function `run` in it, and the handler of HTTP requests.
 fn find_entries(tier: &Tier, component: &Component) -> Result<Entries> {
     let mut entries = Entries {
         run: None,
         serves: false,
     };
-    let mut exports = vec![];
+    let mut exports: Vec<String> = vec![];
     for (name, item) in component.component_type().exports(&tier.engine) {
         let bare = name.split('@').next().unwrap_or(name);
         if bare == "wasi:http/incoming-handler" {
@@ -196,7 +200,12 @@ fn find_entries(tier: &Tier, component: &Component) -> Result<Entries> {
                 entries.run = Some(run);
             }
         }
-        exports.push(name.to_string());
+        // A component may export a million names, and clients read the error.
+        if exports.len() < NAMED_EXPORTS {
+            exports.push(name.chars().take(NAME_CHARS).collect());
+        } else if exports.len() == NAMED_EXPORTS {
+            exports.push("…".to_string());
+        }
     }
     if entries.run.is_some() || entries.serves {
         return Ok(entries);

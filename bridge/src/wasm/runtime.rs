@@ -5,16 +5,18 @@ use super::http_errors;
 use super::http_out::{HttpConfig, HttpPolicy};
 use super::polling;
 use super::quota;
+use super::random;
 use super::signal::Signal;
 use super::store::{Guest, MAX_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 use super::ticker::Ticker;
 use super::turns::Turns;
 use crate::abi::{guarded, pie_out_text, GuestPtr, Out, Str};
 use crate::host::HostTable;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::Linker;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy,
@@ -109,6 +111,8 @@ pub struct Runtime {
     /// Threads for the engine's own calls that block. Those of `tokio` read and write the files of guests, who can give them
     /// much to do.
     pub own_threads: tokio::runtime::Runtime,
+    /// How many folders of each user's guests are made and removed at the same time.
+    folder_turns: Mutex<HashMap<u64, Arc<Semaphore>>>,
     pub turns: Arc<Turns>,
     pub ticker: Arc<Ticker>,
     pub host: &'static HostTable,
@@ -158,12 +162,15 @@ pub fn config_of(quick: bool) -> Config {
     if quick {
         config.strategy(Strategy::Winch);
     }
+    // Backtraces show the names of functions, which are looked up in the name section. To find lines as well, wasmtime would
+    // read the debug information of the component again for each frame of each trap, on the guest's thread. A component of
+    // some kilobytes can be made so that this takes gigabytes and minutes.
     config
         .epoch_interruption(true)
         .max_wasm_stack(WASM_STACK)
         .async_stack_size(FIBER_STACK)
         .concurrency_support(false)
-        .wasm_backtrace_details(WasmBacktraceDetails::Enable);
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable);
     config
 }
 
@@ -205,6 +212,7 @@ impl Tier {
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
         quota::add_to_linker(&mut linker)?;
         polling::add_to_linker(&mut linker)?;
+        random::add_to_linker(&mut linker)?;
         wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
         http_errors::add_to_linker(&mut linker)?;
         crate::host::add_to_linker(&mut linker)?;
@@ -216,7 +224,24 @@ impl Tier {
     }
 }
 
+/// Folders of one user's guests that are made and removed at the same time. A user who launches and cancels thousands of guests
+/// takes no more of the threads for it.
+const FOLDERS_AT_ONCE: usize = 4;
+
 impl Runtime {
+    /// Waits until a folder of a guest of this user may be made or removed.
+    pub async fn folder_turn(&self, user: u64) -> Option<OwnedSemaphorePermit> {
+        let turns = {
+            let mut all = self.folder_turns.lock().unwrap();
+            if all.len() > 1_024 {
+                all.retain(|_, turns| Arc::strong_count(turns) > 1); // a permit holds its semaphore
+            }
+            let made = || Arc::new(Semaphore::new(FOLDERS_AT_ONCE));
+            all.entry(user).or_insert_with(made).clone()
+        };
+        turns.acquire_owned().await.ok() // it is never closed
+    }
+
     /// The tier whose code a program ends up with.
     pub fn final_tier(&self) -> &Tier {
         match &self.quick {
@@ -266,6 +291,7 @@ impl Runtime {
             turns: Turns::new(tokio.handle().clone(), own_threads.handle().clone()),
             tokio,
             own_threads,
+            folder_turns: Mutex::default(),
             ticker: ticker.clone(),
             host,
             limits: config.limits,

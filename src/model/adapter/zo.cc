@@ -117,7 +117,7 @@ std::vector<double> ZoWeights(std::span<const float> scores, float mu_fraction) 
 }
 
 Status UpdateZo(std::span<const float> scores, std::span<const int64_t> seeds, float max_sigma,
-                ZoState& state, AdapterWeights& weights) {
+                ZoState& state, AdapterWeights& weights, const std::function<bool()>& stopped) {
   PIE_RETURN_IF_ERROR(CheckScores(scores, seeds, max_sigma, state));
   const std::vector<double> shares = ZoWeights(scores, state.mu_fraction);
   for (uint32_t layer = 0; layer < weights.layers.size(); ++layer) {
@@ -126,6 +126,7 @@ Status UpdateZo(std::span<const float> scores, std::span<const int64_t> seeds, f
       if (part.rank == 0) continue;
       for (size_t i = 0; i < seeds.size(); ++i) {
         if (shares[i] == 0 || seeds[i] == 0) continue;
+        if (stopped && stopped()) return Fail(Code::kCancelled, "the update was stopped");
         const ZoNoise noise(seeds[i], layer, slot);
         AddNoise(noise, noise.sign * static_cast<float>(shares[i] * double{state.sigma}), part);
       }

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -68,8 +69,10 @@ std::vector<double> ZoWeights(std::span<const float> scores, float mu_fraction);
 //
 // The first generation leaves σ as it is, unless it is above max_sigma. Fails on scores or seeds of
 // the wrong number, and on scores that are not finite; then nothing has changed. Costs μ passes
-// over B.
+// over B, which may take hours: before each pass over a matrix it asks `stopped`, and fails with
+// kCancelled, with a part of the update done, when the answer is yes.
 Status UpdateZo(std::span<const float> scores, std::span<const int64_t> seeds, float max_sigma,
-                ZoState& state, AdapterWeights& weights);
+                ZoState& state, AdapterWeights& weights,
+                const std::function<bool()>& stopped = nullptr);
 
 }  // namespace pie

@@ -94,6 +94,18 @@ TEST(Zo, UpdatesClimb) {
   EXPECT_GT(score(weights, 1, 0), before * 0.1F);  // the score is negative
 }
 
+TEST(Zo, AnUpdateStopsWhenItIsTold) {
+  AdapterWeights weights = *MakeAdapter(SmallShape(), 2, 2);
+  ZoState state = *StartZo(2, 1, 0.5F);
+  int asked = 0;
+  const Status done = UpdateZo(std::vector<float>{1, 2}, std::vector<int64_t>{1, 2}, 1, state,
+                               weights, [&] { return ++asked == 3; });
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kCancelled);
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(state.generations, 0u);
+}
+
 TEST(Zo, WrongArgumentsChangeNothing) {
   EXPECT_FALSE(StartZo(0, 0.5F, 1));
   EXPECT_FALSE(StartZo(4, 0, 1));

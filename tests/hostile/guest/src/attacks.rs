@@ -190,6 +190,23 @@ pub async fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> 
             poll(&vec![&never; n]);
             Err("it was waited for".into())
         }
+        "random_bytes" => loop {
+            std::hint::black_box(wasi::random::random::get_random_bytes(n as u64));
+        },
+        "poll_many" => {
+            let never = monotonic_clock::subscribe_duration(3_600_000_000_000);
+            let now = monotonic_clock::subscribe_duration(0);
+            let mut all = vec![&never; n];
+            all.push(&now);
+            loop {
+                poll(&all);
+            }
+        }
+        "launch_and_cancel" => loop {
+            if let Ok(child) = raw_runtime::launch("hostile", r#"{"mode": "sleep"}"#) {
+                child.cancel();
+            }
+        },
         "litter" => litter(n).map(|()| "littered".into()),
         "hold_litter" => match litter(n) {
             Ok(()) => hold("littered".into()),
