@@ -220,7 +220,7 @@ def test_a_call_of_a_tool(client, model, stream):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_that_breaks_off_is_no_text(client, model, stream):
-    """The limit is reached before the call is complete: there is neither a call nor a part of it."""
+    """At the limit the call is not complete: there is neither a call nor a part of it."""
     asked = {"model": model, "messages": CHAT, "tools": [WEATHER], "tool_choice": "required"}
     answer = client.chat.completions.create(**asked, max_tokens=3, stream=stream)
     if stream:
