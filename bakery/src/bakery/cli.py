@@ -151,7 +151,8 @@ def _create(args: argparse.Namespace) -> int:
     else:
         run = f"pie run --path {args.name}.wasm --manifest {manifest}"
         print(f"  {style.bold(run)}")
-    print(f"  {style.bold(f'pie test {root}')}")
+    if (root / "tests").is_dir():
+        print(f"  {style.bold(f'pie test {root}')}")
     return 0
 
 
