@@ -38,7 +38,7 @@ copy_sources() {
   else
     find "$@" \( -name target -o -name node_modules -o -name __pycache__ -o -name dist \) -prune \
       -o \( -type f -o -type l \) -print0
-  fi | sed -z '/\/tests\//d' | xargs -0 sh -c 'for file; do [ ! -e "$file" ] || printf "%s\0" "$file"; done' _ |
+  fi | sed -z '/\/templates\//b; /\/tests\//d' | xargs -0 sh -c 'for file; do [ ! -e "$file" ] || printf "%s\0" "$file"; done' _ |
     tar --null -T - -cf - | tar -C "$share" -xf -
 }
 

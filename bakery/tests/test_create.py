@@ -23,6 +23,15 @@ def test_every_template_makes_a_project_of_its_language(tmp_path, flag):
         assert "{{description}}" not in (root / file).read_text()
 
 
+@pytest.mark.parametrize("kind", ["", "-http"])
+@pytest.mark.parametrize("flag", FLAGS)
+def test_every_project_has_tests_and_is_ready_for_git(tmp_path, flag, kind):
+    create("my-app", FLAGS[flag][1] + kind, tmp_path)
+    if not kind:
+        assert "[[test]]" in (tmp_path / "tests/answers.toml").read_text()
+    assert "*.wasm" in (tmp_path / ".gitignore").read_text()
+
+
 def test_an_empty_folder_will_do(tmp_path):
     create("my-app", "rust", tmp_path)
     assert (tmp_path / "Pie.toml").is_file()

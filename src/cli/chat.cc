@@ -116,12 +116,18 @@ class Screen final : public host::Listener {
   bool answering_ = false, ended_ = false;
 };
 
-// Reads one turn: a line, and those that follow a line with a backslash at its end.
+// Reads one turn: a line, and those that follow a line with a backslash at its end. Ctrl-C drops
+// them all. False at the end of the input.
 bool ReadTurn(LineEditor& editor, std::string* turn) {
   turn->clear();
   for (bool more = true; more;) {
     std::string line;
-    if (!editor.Read(turn->empty() ? ">" : "…", &line)) return !turn->empty();
+    const Typed typed = editor.Read(turn->empty() ? ">" : "…", &line);
+    if (typed == Typed::kEnd) return !turn->empty();
+    if (typed == Typed::kDropped) {
+      turn->clear();
+      continue;
+    }
     more = line.ends_with('\\');
     if (more) line.back() = '\n';
     *turn += line;
@@ -198,13 +204,17 @@ Result<int> ChatChecked(const ChatOptions& options) {
   };
   // Ctrl-C stops an answer. While no answer is under way, Ctrl-C ends the chat, except on a
   // terminal: there the line editor reads it as a key, and a Ctrl-C before the prompt is ignored.
+  LineEditor editor(HistoryFile());
   interrupts.WatchEach([&](int signal) {
-    if (signal != SIGINT) return false;
-    if (!screen->answering()) return IsTerminal(STDIN_FILENO);
-    std::ignore = send({{"stop", true}});
-    return true;
+    if (signal == SIGINT && screen->answering()) {
+      std::ignore = send({{"stop", true}});
+      return true;
+    }
+    if (signal == SIGINT && editor.interactive()) return true;
+    editor.Restore();
+    return false;
   });
-  if (IsTerminal(STDIN_FILENO)) fmt::print("{}", Dim("/help lists the commands\n", STDOUT_FILENO));
+  if (editor.interactive()) fmt::print("{}", Dim("/help lists the commands\n", STDOUT_FILENO));
   bool over = false;  // the inferlet reads no more messages; its exit says why
   // Sends a message, and waits until the inferlet has answered it.
   const auto ask = [&](const nlohmann::json& message) -> Status {
@@ -216,7 +226,6 @@ Result<int> ChatChecked(const ChatOptions& options) {
     screen->AwaitAnswer();
     return {};
   };
-  LineEditor editor(HistoryFile());
   std::string system = options.system;
   for (std::string turn; !over && !screen->ended() && ReadTurn(editor, &turn);) {
     if (turn.empty()) continue;

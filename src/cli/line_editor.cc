@@ -2,15 +2,16 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 
+#include "cli/columns.h"
 #include "cli/terminal.h"
 
 namespace pie::cli {
@@ -22,32 +23,6 @@ constexpr size_t kMaxLineBytes = 1 << 20;
 bool IsContinuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
 }
-
-// How many columns a text takes: one for each character. Wide characters are rare in prompts.
-size_t Columns(std::string_view text) {
-  return static_cast<size_t>(
-      std::ranges::count_if(text, [](char c) { return !IsContinuation(c); }));
-}
-
-// Reads keys one by one while it exists. Ctrl-C is a key then.
-class RawMode {
- public:
-  RawMode() {
-    tcgetattr(STDIN_FILENO, &before_);
-    termios raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG | IEXTEN);
-    raw.c_iflag &= ~static_cast<tcflag_t>(IXON | ICRNL);
-    raw.c_cc[VMIN] = 1;
-    raw.c_cc[VTIME] = 0;
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
-  }
-  ~RawMode() { tcsetattr(STDIN_FILENO, TCSADRAIN, &before_); }
-  RawMode(const RawMode&) = delete;
-  RawMode& operator=(const RawMode&) = delete;
-
- private:
-  termios before_{};
-};
 
 // The next byte of the terminal, or -1 at its end.
 int ReadByte() {
@@ -70,6 +45,14 @@ size_t Width() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+// How a text is shown while it is edited. Tabs would jump, so they are shown as spaces.
+std::string Shown(std::string_view text) {
+  std::string shown = Harmless(text);
+  std::ranges::replace(shown, '\t', ' ');
+  std::ranges::replace(shown, '\r', ' ');
+  return shown;
+}
+
 // Draws the line again, over what was drawn before.
 class Drawing {
  public:
@@ -78,14 +61,21 @@ class Drawing {
 
   void Draw(const LineBuffer& line) {
     const size_t width = Width();
+    const std::string text = Shown(line.text());
+    const Place start{.column = prompt_columns_};
+    const Place end = After(start, text, width);
+    Place at = After(start, Shown(line.text().substr(0, line.cursor())), width);
     std::string out = Up(row_) + "\r\x1b[J" + std::string(prompt_);
-    out += Harmless(line.text());
-    const size_t end = prompt_columns_ + Columns(line.text());
-    const size_t at = prompt_columns_ + Columns(line.text().substr(0, line.cursor()));
-    if (end > 0 && end % width == 0) out += "\n\r";  // the terminal has not moved on yet
-    out += Up(end / width - at / width) + "\r";
-    if (at % width > 0) out += fmt::format("\x1b[{}C", at % width);
-    row_ = at / width;
+    for (const char c : text) out += c == '\n' ? std::string("\r\n") : std::string(1, c);
+    size_t row = end.row;
+    if (end.column >= width) {
+      out += "\n\r";  // the terminal has not moved on yet
+      ++row;
+    }
+    if (at.column >= width) at = {at.row + 1, 0};
+    out += Up(row - std::min(row, at.row)) + "\r";
+    if (at.column > 0) out += fmt::format("\x1b[{}C", at.column);
+    row_ = at.row;
     Write(out);
   }
 
@@ -96,6 +86,39 @@ class Drawing {
   size_t prompt_columns_;
   size_t row_ = 0;  // of the cursor, below the first
 };
+
+// What a terminal sends around pasted text, and what asks it to do so.
+constexpr std::string_view kPasteEnd = "\x1b[201~";
+constexpr std::string_view kMarkPastes = "\x1b[?2004h", kDoNotMarkPastes = "\x1b[?2004l";
+
+// Reads pasted text up to its end. Line ends that close the text are left out, and so are control
+// characters. A text that is too long is left out as a whole.
+std::string ReadPasted() {
+  std::string bytes;
+  bool too_long = false;
+  while (!bytes.ends_with(kPasteEnd)) {
+    const int byte = ReadByte();
+    if (byte < 0) return "";
+    bytes += static_cast<char>(byte);
+    if (bytes.size() <= kMaxLineBytes) continue;
+    too_long = true;
+    bytes.erase(0, bytes.size() - kPasteEnd.size());
+  }
+  if (too_long) return "";
+  bytes.resize(bytes.size() - kPasteEnd.size());
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(bytes[i]);
+    if (byte == '\r' || byte == '\n') {
+      if (byte == '\n' && i > 0 && bytes[i - 1] == '\r') continue;
+      text += '\n';
+    } else if (byte == '\t' || (byte >= ' ' && byte != 0x7f)) {
+      text += bytes[i];
+    }
+  }
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
 
 // Does what an escape sequence asks for.
 void Escape(LineBuffer& line) {
@@ -115,6 +138,7 @@ void Escape(LineBuffer& line) {
   if (key == 'H' || (key == '~' && (number == 1 || number == 7))) line.Home();
   if (key == 'F' || (key == '~' && (number == 4 || number == 8))) line.End();
   if (key == '~' && number == 3) line.Delete();
+  if (key == '~' && number == 200) line.Insert(ReadPasted());
 }
 
 constexpr int Control(char letter) {
@@ -180,7 +204,48 @@ void LineBuffer::Show(size_t entry) {
   cursor_ = text_.size();
 }
 
-LineEditor::LineEditor(std::string history_file) : file_(std::move(history_file)) {
+class LineEditor::RawMode {
+ public:
+  explicit RawMode(LineEditor* editor) : editor_(*editor) {
+    std::lock_guard lock(editor_.mutex_);
+    tcgetattr(STDIN_FILENO, &editor_.before_);
+    termios raw = editor_.before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG | IEXTEN);  // Ctrl-C is a key
+    raw.c_iflag &= ~static_cast<tcflag_t>(IXON | ICRNL);
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+    editor_.is_raw_ = true;
+    Write(kMarkPastes);
+  }
+  ~RawMode() { editor_.Restore(); }
+  RawMode(const RawMode&) = delete;
+  RawMode& operator=(const RawMode&) = delete;
+
+ private:
+  LineEditor& editor_;
+};
+
+void LineEditor::Restore() {
+  std::lock_guard lock(mutex_);
+  if (!is_raw_) return;
+  is_raw_ = false;
+  Write(kDoNotMarkPastes);
+  tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+}
+
+namespace {
+
+bool CanEdit() {
+  const char* term = std::getenv("TERM");
+  const bool dumb = term != nullptr && std::string_view(term) == "dumb";
+  return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && !dumb;
+}
+
+}  // namespace
+
+LineEditor::LineEditor(std::string history_file)
+    : interactive_(CanEdit()), file_(std::move(history_file)) {
   std::ifstream stream(file_);
   for (std::string line; std::getline(stream, line);) history_.push_back(line);
   if (history_.size() > kMaxHistory) {
@@ -191,23 +256,22 @@ LineEditor::LineEditor(std::string history_file) : file_(std::move(history_file)
 }
 
 void LineEditor::Remember(const std::string& line) {
-  std::string kept = line;
+  if (line.empty() || (!history_.empty() && history_.back() == line)) return;
+  history_.push_back(line);
+  if (file_.empty()) return;
+  std::string kept = line;  // the file has one entry a line
   std::ranges::replace(kept, '\n', ' ');
-  if (kept.empty() || (!history_.empty() && history_.back() == kept)) return;
-  history_.push_back(kept);
-  if (!file_.empty()) std::ofstream(file_, std::ios::app) << kept << '\n';
+  std::ofstream(file_, std::ios::app) << kept << '\n';
 }
 
-bool LineEditor::Read(std::string_view prompt, std::string* line) {
-  if (isatty(STDIN_FILENO) == 0) {
-    std::fflush(stdout);
-    return static_cast<bool>(std::getline(std::cin, *line));
-  }
-  return Edit(prompt, line);
+Typed LineEditor::Read(std::string_view prompt, std::string* line) {
+  if (interactive_) return Edit(prompt, line);
+  std::fflush(stdout);
+  return std::getline(std::cin, *line) ? Typed::kLine : Typed::kEnd;
 }
 
-bool LineEditor::Edit(std::string_view prompt, std::string* line) {
-  const RawMode raw;
+Typed LineEditor::Edit(std::string_view prompt, std::string* line) {
+  const RawMode raw(this);
   LineBuffer buffer(&history_);
   const std::string shown = Green(prompt, STDOUT_FILENO) + " ";
   Drawing drawing(shown, Columns(prompt) + 1);
@@ -216,7 +280,7 @@ bool LineEditor::Edit(std::string_view prompt, std::string* line) {
     const int key = ReadByte();
     if (key < 0 || (key == Control('D') && buffer.text().empty())) {
       Write("\r\n");
-      return false;
+      return Typed::kEnd;
     }
     switch (key) {
       case '\r':
@@ -225,11 +289,11 @@ bool LineEditor::Edit(std::string_view prompt, std::string* line) {
         drawing.Draw(buffer);
         Write("\r\n");
         *line = buffer.text();
-        return true;
+        return Typed::kLine;
       case Control('C'):
         Write("^C\r\n");
         line->clear();
-        return true;
+        return Typed::kDropped;
       case 0x7f:
       case Control('H'):
         buffer.Backspace();

@@ -1,11 +1,14 @@
 // LineEditor: reads lines from a terminal, with arrow keys and a history that a file keeps. Where
-// stdin is not a terminal, it reads plain lines.
+// stdin or stdout is not a terminal, it reads plain lines.
 //
 // Keys: left, right, Home, End, Ctrl-A, Ctrl-E move; up and down go through the history; Backspace,
 // Delete, Ctrl-W, Ctrl-U and Ctrl-K erase; Ctrl-C drops the line; Ctrl-D on an empty line ends the
-// input.
+// input. Text that is pasted may have several lines: none of them ends the input.
 #pragma once
 
+#include <termios.h>
+
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,19 +48,37 @@ class LineBuffer {
   size_t entry_;
 };
 
+enum class Typed {
+  kLine,
+  kDropped,  // by Ctrl-C
+  kEnd,      // of the input
+};
+
 class LineEditor {
  public:
   // `history_file` is read now and written as lines come. Empty: the history is not kept.
   explicit LineEditor(std::string history_file);
 
-  // Reads a line without its end. False at the end of the input.
-  bool Read(std::string_view prompt, std::string* line);
+  // Whether lines are edited on a terminal.
+  bool interactive() const { return interactive_; }
+  // Reads a line without its end.
+  Typed Read(std::string_view prompt, std::string* line);
   // Adds a line, or several in one, to the history.
   void Remember(const std::string& line);
+  // Puts the terminal back as it was before Read. For a program that ends during Read; any thread
+  // may call it.
+  void Restore();
 
  private:
-  bool Edit(std::string_view prompt, std::string* line);
+  // Reads keys one by one while it exists.
+  class RawMode;
 
+  Typed Edit(std::string_view prompt, std::string* line);
+
+  bool interactive_;
+  std::mutex mutex_;  // of the two members below
+  bool is_raw_ = false;
+  termios before_{};
   std::string file_;
   std::vector<std::string> history_;
 };

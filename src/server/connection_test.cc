@@ -173,9 +173,17 @@ TEST_F(AuthTest, RoutesOfInferletsNeedAKey) {
     // Clients of the OpenAI API read `error`, those of the Anthropic API read `type` too.
     const json body = json::parse(std::get<HttpAnswer>(refused).body);
     EXPECT_EQ(body["type"], "error");
-    EXPECT_EQ(body["error"]["type"], "authentication_error");
+    EXPECT_EQ(body["error"]["type"], "invalid_request_error");
     EXPECT_EQ(body["error"]["code"], "invalid_api_key");
   }
+  const auto refused =
+      FindCall(*service, nullptr, {.method = "GET", .target = "/apps/x/y", .api_key = "wrong"});
+  ASSERT_TRUE(std::holds_alternative<HttpAnswer>(refused));
+  const json body = json::parse(std::get<HttpAnswer>(refused).body);
+  EXPECT_EQ(body["error"]["type"], "authentication_error");
+  const std::string lower = "bearer " + auth->token();
+  EXPECT_TRUE(std::holds_alternative<Call>(FindCall(
+      *service, nullptr, {.method = "GET", .target = "/apps/x/y", .authorization = lower})));
   const auto found = FindCall(*service, nullptr,
                               {.method = "GET", .target = "/apps/x/y?z", .authorization = known});
   ASSERT_TRUE(std::holds_alternative<Call>(found));

@@ -8,10 +8,13 @@
 namespace pie::server {
 namespace {
 
+// The key of an Authorization header. Its scheme may be written in any case of letters.
 std::string_view BearerOf(std::string_view authorization) {
-  constexpr std::string_view kBearer = "Bearer ";
-  return authorization.starts_with(kBearer) ? authorization.substr(kBearer.size())
-                                            : std::string_view();
+  constexpr std::string_view kBearer = "bearer ";
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a | 0x20 : a) == b; };
+  const bool is_bearer =
+      std::ranges::equal(authorization.substr(0, kBearer.size()), kBearer, same);
+  return is_bearer ? authorization.substr(kBearer.size()) : std::string_view();
 }
 
 HttpAnswer Refusal(unsigned status, std::string_view type, std::string_view message,
@@ -72,8 +75,10 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
     const std::string_view bearer = BearerOf(asked.authorization);
     const auto user = service.auth.UserOf(bearer.empty() ? asked.api_key : bearer);
     if (!user) {
+      // The two APIs that clients speak name this error differently.
+      const bool anthropic = !asked.api_key.empty();
       return Refusal(
-          401, "authentication_error",
+          401, anthropic ? "authentication_error" : "invalid_request_error",
           "this route needs an API key: Authorization: Bearer <key>, or x-api-key: <key>. "
           "Make one with `pie auth token create USER`",
           "invalid_api_key");

@@ -51,6 +51,16 @@ def test_it_builds_runs_and_serves(prefix):
     assert "served app-python" in done.stdout
 
 
+def test_it_has_all_files_of_new_projects(prefix):
+    """The tests of a new project are part of its template, and not tests of ours."""
+    folder = "bakery/src/bakery/templates"
+    ours, installed = (
+        {path.relative_to(root) for path in root.rglob("*") if path.is_file()}
+        for root in (ROOT / folder, prefix / "share/pie" / folder)
+    )
+    assert installed == ours
+
+
 def test_it_names_its_own_places_only(prefix):
     """No script or text in it mentions the checkout."""
     for path in (prefix / "share").rglob("*"):

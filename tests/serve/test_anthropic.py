@@ -129,8 +129,10 @@ def test_top_k(client, model):
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "system", "content": "x"}]}, "messages.0.role"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages.0.content.0"),
+        ({"messages": "Hello"}, "messages: must be a list"),
+        ({"messages": [{"role": "user", "content": ""}]}, "messages.0: user messages must have"),
         ({"max_tokens": 0}, "max_tokens"),
-        ({"extra_body": {"temperature": 3}}, "temperature"),
+        ({"extra_body": {"temperature": 1.5}}, "temperature"),
         ({"stop_sequences": [""]}, "stop_sequences"),
         ({"tools": [{"name": "x"}]}, "tools"),
         ({"tool_choice": {"type": "perhaps"}}, "tool_choice"),
@@ -145,6 +147,40 @@ def test_bad_parameters(client, model, change, text):
         client.messages.create(**asked)
     error = refused.value.body["error"]
     assert error["type"] == "invalid_request_error" and text in error["message"]
+
+
+def test_errors_name_the_message_of_the_request(client, model):
+    """A system text and blocks of several kinds do not shift the numbers of messages."""
+    call = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "3 degrees"}
+    turns = [
+        *HELLO,
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result, {"type": "text", "text": "So?"}]},
+        {"role": "assistant", "content": "Cold."},
+    ]
+    asked = {"model": model, "max_tokens": 4, "system": [{"type": "text", "text": "Be brief."}]}
+    for block, text in (
+        ({**result, "tool_use_id": "toolu_2"}, "messages.4: unexpected tool_use_id"),
+        ({"type": "image"}, "messages.4.content.0: a block of the type image is not served"),
+    ):
+        with pytest.raises(anthropic.BadRequestError) as refused:
+            client.messages.create(messages=[*turns, {"role": "user", "content": [block]}], **asked)
+        assert text in refused.value.body["error"]["message"]
+    call["input"] = "Oslo"
+    with pytest.raises(anthropic.BadRequestError, match=r"messages\.1\.content\.0"):
+        client.messages.create(messages=turns, **asked)
+
+
+def test_messages_of_one_role_are_one_turn(client, model):
+    asked = {"model": model, "max_tokens": 1}
+    parts = [
+        [*HELLO, {"role": "user", "content": "World"}],
+        [{"role": "user", "content": "Hello\nWorld"}],
+    ]
+    counts = [client.messages.count_tokens(model=model, messages=turns) for turns in parts]
+    assert counts[0].input_tokens == counts[1].input_tokens
+    assert client.messages.create(messages=parts[0], **asked).content
 
 
 def test_errors_of_the_route(api, client):

@@ -193,13 +193,71 @@ def test_editing_and_history_on_a_terminal(tmp_path):
     assert (tmp_path / "chat_history").stat().st_mode & 0o077 == 0
 
 
+def test_pasted_text_is_one_turn(tmp_path):
+    terminal = Terminal(tmp_path)
+    terminal.until("lists the commands[^>]*>")
+    assert "\x1b[?2004h" in terminal.shown  # asks the terminal to mark what is pasted
+    terminal.type("Read this: \x1b[200~first\r\nsecond\r\tthird\x1b[3D\n\x1b[201~ Now?\r")
+    terminal.until("tokens/s")
+    terminal.type("/bad\x1b[200~/paste\x1b[201~\r")  # nothing else was sent
+    terminal.until("unknown command /bad/paste")
+    assert len(re.findall("tokens/s", terminal.shown)) == 1
+    assert terminal.leave() == 0
+    kept = (tmp_path / "chat_history").read_text().splitlines()
+    assert kept[0] == "Read this: first second \tthird[3D Now?"
+
+
+def test_ctrl_c_drops_all_lines_of_a_turn(tmp_path):
+    terminal = Terminal(tmp_path)
+    terminal.until("lists the commands[^>]*>")
+    terminal.type("first \\\r")
+    terminal.until("…")
+    terminal.type("second\x03")
+    terminal.until(r"\^C[^>]*>")
+    terminal.type("Hello\r")
+    terminal.until("tokens/s")
+    assert terminal.leave() == 0
+    kept = (tmp_path / "chat_history").read_text().splitlines()
+    assert kept == ["Hello", "/exit"]
+
+
+def test_wide_characters_on_a_terminal(tmp_path):
+    """The cursor goes to the column where the character is."""
+    terminal = Terminal(tmp_path)
+    terminal.until("lists the commands[^>]*>")
+    terminal.type("한국\x1b[D")
+    terminal.until("\x1b\\[4C")  # behind the prompt and the first of the two characters
+    terminal.type("\x03")
+    terminal.until(r"\^C")
+    assert terminal.leave() == 0
+
+
+def test_no_terminal_codes_where_the_output_is_a_file(tmp_path):
+    configuration.write(tmp_path, "")
+    keys, terminal = pty.openpty()
+    os.write(keys, b"Hello\n/speed\n/exit\n")
+    done = subprocess.run(
+        [PIE, "chat", "--dummy", "--speed"],
+        env={**os.environ, "PIE_HOME": str(tmp_path), "TERM": "xterm"},
+        stdin=terminal,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    os.close(keys)
+    os.close(terminal)
+    assert b" tokens/s" in done.stdout and b"\x1b" not in done.stdout
+
+
 def test_ctrl_c_between_answers_does_not_leave(tmp_path):
     terminal = Terminal(tmp_path)
     terminal.until("lists the commands[^>]*>")
     os.kill(terminal.pid, signal.SIGINT)  # what Ctrl-C sends while the prompt is not yet there
     terminal.type("Hello\r")
     terminal.until("tokens/s")
+    terminal.until(r"\x1b\[\?2004h", times=2)  # keys are read one by one again
     os.kill(terminal.pid, signal.SIGTERM)
+    terminal.until(r"\x1b\[\?2004l", times=2)  # the terminal is as it was before
     _, status = os.waitpid(terminal.pid, 0)
     os.close(terminal.fd)
     assert os.waitstatus_to_exitcode(status) == 130

@@ -110,6 +110,10 @@ WEATHER = {
 }
 
 
+def tool_with(**changes) -> dict:
+    return {"type": "function", "function": {**WEATHER["function"], **changes}}
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_json_schema(client, model, stream):
     answer = client.chat.completions.create(
@@ -212,6 +216,20 @@ def test_a_call_of_a_tool(client, model, stream):
             model=model, messages=[*CHAT, {"role": "tool", "tool_call_id": "x", "content": "y"}]
         )
     assert refused.value.param == "messages[2].tool_call_id"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_that_breaks_off_is_no_text(client, model, stream):
+    """At the limit the call is not complete: there is neither a call nor a part of it."""
+    asked = {"model": model, "messages": CHAT, "tools": [WEATHER], "tool_choice": "required"}
+    answer = client.chat.completions.create(**asked, max_tokens=3, stream=stream)
+    if stream:
+        deltas = [chunk.choices[0].delta for chunk in answer]
+        assert not any(delta.content or delta.tool_calls for delta in deltas)
+        return
+    (choice,) = answer.choices
+    assert choice.finish_reason == "length"
+    assert choice.message.content is None and not choice.message.tool_calls
 
 
 def test_completions(client, model):
@@ -352,6 +370,11 @@ def test_a_conversation_is_computed_once(api, client, model):
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice"),
         ({"tools": [{"type": "function"}]}, "tools[0]"),
+        ({"tools": [WEATHER, WEATHER]}, "tools[1].function.name"),
+        ({"tools": [tool_with(name="two words")]}, "tools[0].function.name"),
+        ({"tools": [tool_with(name="")]}, "tools[0].function.name"),
+        ({"tools": [tool_with(parameters=5)]}, "tools[0].function.parameters"),
+        ({"tools": [tool_with(description=5)]}, "tools[0].function.description"),
         ({"parallel_tool_calls": 5}, "parallel_tool_calls"),
         ({"messages": [{"role": "assistant", "content": None}]}, "messages[0].content"),
         ({"messages": [{"role": "assistant", "tool_calls": [{}]}]}, "messages[0].tool_calls"),
@@ -362,6 +385,12 @@ def test_a_conversation_is_computed_once(api, client, model):
         ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content"),
         ({"n": 129}, "n"),
         ({"unheard_of": 1}, "unheard_of"),
+        ({"max_completion_tokens": 4}, "max_tokens"),  # beside max_tokens
+        ({"logit_bias": {"1000000": 5}}, "logit_bias"),
+        ({"stream_options": "usage", "stream": True}, "stream_options"),
+        ({"user": 5}, "user"),
+        ({"metadata": "x"}, "metadata"),
+        ({"store": "yes"}, "store"),
     ],
 )
 def test_bad_parameters(client, model, change, param):
@@ -370,6 +399,11 @@ def test_bad_parameters(client, model, change, param):
         client.post("/chat/completions", body=fields, cast_to=object)
     assert refused.value.param == param
     assert refused.value.type == "invalid_request_error"
+
+
+def test_images_are_refused_by_name(client, model):
+    with pytest.raises(openai.BadRequestError, match='"image_url" is not served'):
+        client.chat.completions.create(model=model, messages=[{"role": "user", "content": [IMAGE]}])
 
 
 def test_fields_that_change_nothing(client, model):

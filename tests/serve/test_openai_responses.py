@@ -133,6 +133,43 @@ def test_a_response_goes_on_from_a_stored_one(stateful, model):
         assert refused.value.code == "previous_response_not_found"
 
 
+def test_the_input_items_of_a_response(stateful, model):
+    asked = {"model": model, "max_output_tokens": 4}
+    first = stateful.responses.create(input="Hello", **asked)
+    (item,) = stateful.responses.input_items.list(first.id).data
+    assert item.role == "user" and item.content[0].text == "Hello" and item.id
+    more = [{"role": "user", "content": f"text {at}"} for at in range(4)]
+    second = stateful.responses.create(input=more, previous_response_id=first.id, **asked)
+    listed = stateful.responses.input_items.list(second.id, order="asc", limit=2)
+    assert len(listed.data) == 2 and listed.has_more
+    texts = [part.text for item in listed for part in item.content]  # the package asks for more
+    said = first.output[0].content[0].text
+    assert texts == ["Hello", said, *(item["content"] for item in more)]
+    newest = stateful.responses.input_items.list(second.id).data[0]
+    assert newest.content[0].text == "text 3"
+    for query in ({"limit": 0}, {"order": "up"}, {"after": "nothing"}):
+        with pytest.raises(openai.BadRequestError) as refused:
+            stateful.responses.input_items.list(second.id, **query)
+        assert refused.value.param == next(iter(query))
+    with pytest.raises(openai.NotFoundError):
+        stateful.responses.input_items.list("resp_1")
+    with pytest.raises(openai.BadRequestError, match="background"):
+        stateful.responses.cancel(second.id)
+
+
+def test_errors_name_the_item_of_the_request(stateful, model):
+    asked = {"model": model, "max_output_tokens": 4, "instructions": "Be brief."}
+    first = stateful.responses.create(input="Hello", **asked)
+    robot = [{"role": "user", "content": "a"}, {"role": "robot", "content": "b"}]
+    with pytest.raises(openai.BadRequestError) as refused:
+        stateful.responses.create(input=robot, previous_response_id=first.id, **asked)
+    assert refused.value.param == "input[1].role"
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
+    with pytest.raises(openai.BadRequestError, match="call_1") as refused:
+        stateful.responses.create(input=[*robot[:1], output], **asked)
+    assert refused.value.param == "input[1].call_id"
+
+
 def test_a_response_that_cannot_be_stored_says_so(start, tmp_path, model):
     client = client_with_data(start, f'fs_data_dir = "{tmp_path}"\nfs_data_quota_mb = 1')
     asked = {"model": model, "input": "Hello", "max_output_tokens": 8, "temperature": 0}
@@ -175,6 +212,9 @@ def test_responses_as_json(client, model):
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0]"),
         ({"tools": [{"type": "web_search"}]}, "tools"),
         ({"text": {"format": {"type": "poem"}}}, "text.format"),
+        ({"text": 5}, "text"),
+        ({"metadata": "x"}, "metadata"),
+        ({"reasoning": "much"}, "reasoning"),
     ],
 )
 def test_bad_responses(client, model, change, param):

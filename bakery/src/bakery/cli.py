@@ -147,11 +147,12 @@ def _create(args: argparse.Namespace) -> int:
         print(f"  {style.bold(install)}")
         print(f"  {style.bold('pie serve')}")
         ask = f"curl -d 'Tell me about pie.' http://127.0.0.1:8080/apps/{args.name}/"
-        print(f"  {style.bold(ask)}")
-        return 0
-    run = f"pie run --path {args.name}.wasm --manifest {manifest}"
-    print(f"  {style.bold(run)}")
-    print(f"  {style.bold(f'pie test {root}')}")
+        print(f"  {style.bold(ask)}    # in another terminal")
+    else:
+        run = f"pie run --path {args.name}.wasm --manifest {manifest}"
+        print(f"  {style.bold(run)}")
+    if (root / "tests").is_dir():
+        print(f"  {style.bold(f'pie test {root}')}")
     return 0
 
 

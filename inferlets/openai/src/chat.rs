@@ -28,7 +28,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 pub async fn serve(body: Map<String, Value>, respond: Responder) -> Result<()> {
-    let (options, prompt) = match prepare(&body) {
+    let (options, prompt) = match prepare(&body, &[]) {
         Ok(prepared) => prepared,
         Err(error) => return reply::fail(respond, error).await,
     };
@@ -39,8 +39,9 @@ pub async fn serve(body: Map<String, Value>, respond: Responder) -> Result<()> {
     }
 }
 
-/// Reads a request. The other forms of conversations are translated to this one first.
-pub fn prepare(fields: &Map<String, Value>) -> Parsed<(Options, Context)> {
+/// Reads a request. The other forms of conversations are translated to this one first: `places` are then the names that
+/// their messages have in the request, for errors.
+pub fn prepare(fields: &Map<String, Value>, places: &[String]) -> Parsed<(Options, Context)> {
     check_names(
         fields,
         &[
@@ -67,9 +68,15 @@ pub fn prepare(fields: &Map<String, Value>) -> Parsed<(Options, Context)> {
     if modalities.is_some_and(|list| *list != json!(["text"])) {
         return Err(ApiError::unsupported("modalities", "answers are texts"));
     }
-    let limit = match whole(fields, "max_completion_tokens", 1, MAX_TOKENS)? {
-        Some(limit) => Some(limit),
-        None => whole(fields, "max_tokens", 1, MAX_TOKENS)?,
+    let limit = match (
+        whole(fields, "max_completion_tokens", 1, MAX_TOKENS)?,
+        whole(fields, "max_tokens", 1, MAX_TOKENS)?,
+    ) {
+        (Some(_), Some(_)) => {
+            let text = "'max_tokens' is the old name of 'max_completion_tokens'; set only one";
+            return Err(ApiError::invalid("max_tokens", text));
+        }
+        (newer, older) => newer.or(older),
     };
     let top = alternatives(fields, "top_logprobs")?;
     let logprobs = match (boolean(fields, "logprobs")?, top) {
@@ -117,12 +124,9 @@ pub fn prepare(fields: &Map<String, Value>) -> Parsed<(Options, Context)> {
     }
     let mut called = HashMap::new(); // id of a call → the call
     for (index, message) in messages.iter().enumerate() {
-        add(
-            &mut context,
-            message,
-            &format!("messages[{index}]"),
-            &mut called,
-        )?;
+        let place = places.get(index).cloned();
+        let place = place.unwrap_or_else(|| format!("messages[{index}]"));
+        add(&mut context, message, &place, &mut called)?;
     }
     context.cue();
     Ok((options, context))
@@ -199,28 +203,42 @@ fn call_of(call: &Value) -> Option<Call> {
 
 /// A text, or a list of parts that are texts. A refusal is what the model said earlier.
 fn text_of(content: &Value, place: &str) -> Parsed<String> {
-    let wrong = || {
-        ApiError::invalid(
-            &format!("{place}.content"),
-            "the content must be a text or a list of parts of the type 'text'",
-        )
-    };
-    match content {
-        Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => {
-            let mut all = String::new();
-            for part in parts {
-                let text = match part["type"].as_str() {
-                    Some("text") => part["text"].as_str(),
-                    Some("refusal") => part["refusal"].as_str(),
-                    _ => None,
-                };
-                all.push_str(text.ok_or_else(wrong)?);
-            }
-            Ok(all)
+    let kinds: &[(&str, &str)] = &[("text", "text"), ("refusal", "refusal")];
+    join_parts(content, kinds, &format!("{place}.content"))
+}
+
+/// Reads content: a text, or a list of parts. `kinds` are the types of parts that are texts, and the fields with these.
+pub fn join_parts(content: &Value, kinds: &[(&str, &str)], place: &str) -> Parsed<String> {
+    let parts = match content {
+        Value::String(text) => return Ok(text.clone()),
+        Value::Array(parts) => parts,
+        _ => {
+            let text = format!(
+                "the content must be a text or a list of parts of the type '{}'",
+                kinds[0].0
+            );
+            return Err(ApiError::invalid(place, text));
         }
-        _ => Err(wrong()),
+    };
+    let mut all = String::new();
+    for part in parts {
+        let known = kinds.iter().find(|(kind, _)| part["type"] == *kind);
+        match known.and_then(|(_, field)| part[*field].as_str()) {
+            Some(text) => all.push_str(text),
+            None if known.is_none() && part["type"].is_string() => {
+                let text = format!(
+                    "a part of the type {} is not served: the models of this server read texts only",
+                    part["type"]
+                );
+                return Err(ApiError::invalid(place, text));
+            }
+            None => {
+                let text = "each part must have a type, and a text in the field of that type";
+                return Err(ApiError::invalid(place, text));
+            }
+        }
     }
+    Ok(all)
 }
 
 /// The log-probabilities of tokens in the form of the API.
@@ -267,10 +285,11 @@ async fn whole_answer(options: Options, prompt: Context, respond: Responder) -> 
         .map(|(index, choice)| {
             let mut message =
                 json!({ "role": "assistant", "content": choice.text, "refusal": null });
+            let is_call = matches!(options.form, Form::Call(_)); // which may have broken off
+            if choice.text.is_empty() && (is_call || !choice.calls.is_empty()) {
+                message["content"] = Value::Null;
+            }
             if !choice.calls.is_empty() {
-                if choice.text.is_empty() {
-                    message["content"] = Value::Null;
-                }
                 message["tool_calls"] = tools::json(&choice.calls, index, false);
             }
             // The official API hides thoughts. Servers of open models return them under this name.

@@ -332,6 +332,8 @@ struct Speech<'a> {
     visible: Visible,
     stops: Stops,
     stopped_by: Option<String>,
+    /// Whether the answer is a call and nothing else: its text is not shown, not even if the call breaks off.
+    is_call: bool,
     /// The log-probabilities of tokens of which it is not known yet whether they are thoughts.
     scored: VecDeque<Scored>,
 }
@@ -346,6 +348,7 @@ impl<'a> Speech<'a> {
             visible: Visible::default(),
             stops: Stops::new(&options.stops),
             stopped_by: None,
+            is_call: matches!(options.form, Form::Call(_)),
             scored: VecDeque::new(),
         }
     }
@@ -384,6 +387,9 @@ impl<'a> Speech<'a> {
         if let Some(calls) = &self.calls {
             let called = !calls.found.is_empty();
             text = self.visible.push(&text, calls.is_assembling(), called);
+            if self.is_call {
+                text.clear();
+            }
         }
         Ok(Delta {
             text,
@@ -415,7 +421,7 @@ impl<'a> Speech<'a> {
         let held = self.stops.rest();
         if let Some(calls) = &mut self.calls {
             last.calls = std::mem::take(&mut calls.found);
-            if last.calls.is_empty() {
+            if last.calls.is_empty() && !self.is_call {
                 last.text += &self.visible.push(&held, false, false);
                 last.text += &self.visible.rest();
             }

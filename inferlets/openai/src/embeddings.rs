@@ -3,7 +3,7 @@
 //! A vector is the mean of the hidden states of all tokens of its text, after the model's last norm.
 
 use crate::api_error::ApiError;
-use crate::options::{find_model, model_name, vocabulary_size, whole};
+use crate::options::{check_types, find_model, model_name, vocabulary_size, whole};
 use crate::reply;
 use base64::prelude::{Engine, BASE64_STANDARD};
 use inferlet::adapter::Adapter;
@@ -55,6 +55,7 @@ fn prepare(fields: &Map<String, Value>) -> Parsed<Asked> {
             return Err(ApiError::invalid(name, text));
         }
     }
+    check_types(fields)?;
     let name = model_name(fields)?;
     let (model, adapter) = find_model(&name)?;
     let as_base64 = match fields.get("encoding_format") {

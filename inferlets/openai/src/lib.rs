@@ -61,9 +61,8 @@ async fn serve(mut request: Request, respond: Responder) -> Result<()> {
                 Err(error) => error,
             }
         }
-        ("GET" | "DELETE", path) if path.starts_with("responses/") && !POSTS.contains(&path) => {
-            let id = &path["responses/".len()..];
-            match responses::stored(id, method == "DELETE") {
+        (method, path) if path.starts_with("responses/") && !POSTS.contains(&path) => {
+            match responses::stored(method, &path["responses/".len()..], request.query()) {
                 Ok(found) => return reply::send(respond, &found).await,
                 Err(error) => error,
             }

@@ -3,7 +3,7 @@
 use crate::api_error::ApiError;
 use crate::chat;
 use crate::choices::{collect, generate, length, Choice, Delta, Usage};
-use crate::options::{whole, Options};
+use crate::options::{number, whole, Options};
 use crate::reply::{self, SharedEvents};
 use crate::tools;
 use inferlet::http::Responder;
@@ -95,8 +95,13 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
             chat.insert(name.into(), value.clone());
         }
     }
-    let (list, begun) = messages(fields)?;
-    chat.insert("messages".into(), list);
+    number(fields, "temperature", 0.0, 1.0)?;
+    let Turns {
+        messages,
+        places,
+        begun,
+    } = turns(fields)?;
+    chat.insert("messages".into(), messages.into());
     if let Some(list) = fields.get("tools") {
         chat.insert("tools".into(), tools_of(list)?);
     }
@@ -109,7 +114,8 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
         chat.insert("response_format".into(), form);
     }
     let names = [("response_format", "output_config.format")];
-    let (mut options, mut prompt) = chat::prepare(&chat).map_err(|error| error.rename(&names))?;
+    let prepared = chat::prepare(&chat, &places);
+    let (mut options, mut prompt) = prepared.map_err(|error| error.rename(&names))?;
     if !begun.is_empty() {
         prompt.append(&options.model.tokenizer().encode(&begun));
     }
@@ -203,30 +209,95 @@ fn tool_choice(choice: &Value) -> Parsed<Value> {
     }
 }
 
-/// Translates the messages. A last message of the assistant is returned apart: it is the beginning of the answer.
-fn messages(fields: &Fields) -> Parsed<(Value, String)> {
-    let mut all = Vec::new();
-    let mut begun = String::new();
+/// A translated conversation.
+#[derive(Default)]
+struct Turns {
+    messages: Vec<Value>,
+    /// Where each message comes from.
+    places: Vec<String>,
+    /// A last message of the assistant: it is the beginning of the answer.
+    begun: String,
+}
+
+impl Turns {
+    /// Adds a message. Messages of the same role that follow one another are one turn, as in the API.
+    fn push(&mut self, message: Value, place: &str) {
+        let role = message["role"].as_str().unwrap_or_default();
+        let joins = matches!(role, "user" | "assistant");
+        match self.messages.last_mut() {
+            Some(last) if joins && last["role"] == role => join(last, message),
+            _ => {
+                self.messages.push(message);
+                self.places.push(place.into());
+            }
+        }
+    }
+
+    /// Whether the last turn of the assistant has the call of this id.
+    fn calls(&self, id: &Value) -> bool {
+        let last = self
+            .messages
+            .iter()
+            .rfind(|turn| turn["role"] == "assistant");
+        let calls = last.and_then(|turn| turn["tool_calls"].as_array());
+        calls.is_some_and(|calls| calls.iter().any(|call| call["id"] == *id))
+    }
+}
+
+/// Appends the text and the calls of a message to the one before it.
+fn join(last: &mut Value, mut message: Value) {
+    let texts = [&last["content"], &message["content"]].map(|text| text.as_str().unwrap_or(""));
+    let between = match texts.iter().any(|text| text.is_empty()) {
+        true => "",
+        false => "\n",
+    };
+    last["content"] = texts.join(between).into();
+    if let (Some(calls), Some(more)) = (
+        last["tool_calls"].as_array_mut(),
+        message["tool_calls"].as_array_mut(),
+    ) {
+        calls.append(more);
+    }
+}
+
+fn turns(fields: &Fields) -> Parsed<Turns> {
+    let mut turns = Turns::default();
     match fields.get("system") {
         None | Some(Value::Null) => {}
         Some(system) => {
             let text = blocks(system, "system", &mut Vec::new(), &mut Vec::new())?;
-            all.push(json!({ "role": "system", "content": text }));
+            turns.push(json!({ "role": "system", "content": text }), "system");
         }
     }
-    let Some(Value::Array(list)) = fields.get("messages") else {
-        return Err(ApiError::invalid("messages", "Field required"));
+    let list = match fields.get("messages") {
+        Some(Value::Array(list)) => list,
+        None => return Err(ApiError::invalid("messages", "Field required")),
+        Some(_) => return Err(ApiError::invalid("messages", "must be a list of messages")),
     };
     for (index, message) in list.iter().enumerate() {
         let place = format!("messages.{index}");
         let (mut calls, mut results) = (Vec::new(), Vec::new());
         let text = blocks(&message["content"], &place, &mut calls, &mut results)?;
         match message["role"].as_str() {
+            Some("user") if text.is_empty() && results.is_empty() => {
+                let text = "user messages must have non-empty content";
+                return Err(ApiError::invalid(&place, text));
+            }
             Some("user") => {
                 let only_results = !results.is_empty() && text.is_empty();
-                all.append(&mut results);
+                for result in results {
+                    let id = &result["tool_call_id"];
+                    if !turns.calls(id) {
+                        let text = format!(
+                            "unexpected tool_use_id in a tool_result block: {id}. The turn before \
+                             must have a tool_use block of this id"
+                        );
+                        return Err(ApiError::invalid(&place, text));
+                    }
+                    turns.push(result, &place);
+                }
                 if !only_results {
-                    all.push(json!({ "role": "user", "content": text }));
+                    turns.push(json!({ "role": "user", "content": text }), &place);
                 }
             }
             Some("assistant") if index > 0 && index + 1 == list.len() && calls.is_empty() => {
@@ -234,10 +305,11 @@ fn messages(fields: &Fields) -> Parsed<(Value, String)> {
                     let text = "final assistant content cannot end with trailing whitespace";
                     return Err(ApiError::invalid("messages", text));
                 }
-                begun = text;
+                turns.begun = text;
             }
             Some("assistant") => {
-                all.push(json!({ "role": "assistant", "content": text, "tool_calls": calls }));
+                let said = json!({ "role": "assistant", "content": text, "tool_calls": calls });
+                turns.push(said, &place);
             }
             _ => {
                 let text = "the role must be user or assistant";
@@ -245,7 +317,7 @@ fn messages(fields: &Fields) -> Parsed<(Value, String)> {
             }
         }
     }
-    Ok((Value::Array(all), begun))
+    Ok(turns)
 }
 
 /// Reads content: a text, or a list of blocks. Returns its text; calls and results of tools are put aside.
@@ -268,11 +340,19 @@ fn blocks(
         let place = format!("{place}.content.{index}");
         match (block["type"].as_str(), block["text"].as_str()) {
             (Some("text"), Some(text)) => all.push_str(text),
-            (Some("tool_use"), _) => calls.push(json!({
-                "id": block["id"],
-                "type": "function",
-                "function": { "name": block["name"], "arguments": block["input"].to_string() },
-            })),
+            (Some("tool_use"), _) => {
+                let named = block["id"].is_string() && block["name"].is_string();
+                if !named || !block["input"].is_object() {
+                    let text = "a tool_use block must have the texts id and name, and an object \
+                                as its input";
+                    return Err(ApiError::invalid(&place, text));
+                }
+                calls.push(json!({
+                    "id": block["id"],
+                    "type": "function",
+                    "function": { "name": block["name"], "arguments": block["input"].to_string() },
+                }));
+            }
             (Some("tool_result"), _) => {
                 let said = match &block["content"] {
                     Value::Null => String::new(),

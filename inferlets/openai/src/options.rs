@@ -33,6 +33,26 @@ const IGNORED: &[&str] = &[
     "verbosity",
 ];
 
+/// The types of fields whose values change nothing here. They are checked all the same, so that a request that works here
+/// is one that the API takes.
+const TEXTS: &[&str] = &[
+    "user",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "reasoning_effort",
+    "verbosity",
+    "truncation",
+];
+const OBJECTS: &[&str] = &[
+    "metadata",
+    "prediction",
+    "reasoning",
+    "text",
+    "stream_options",
+];
+
 pub struct Options {
     pub model: Model,
     /// The adapter that the request has named as its model.
@@ -86,10 +106,28 @@ pub fn check_names(fields: &Fields, known: &[&str]) -> Parsed<()> {
             return Err(ApiError::invalid(name, text));
         }
     }
+    check_types(fields)
+}
+
+/// Refuses fields of the wrong type among those that are not read.
+pub fn check_types(fields: &Fields) -> Parsed<()> {
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        let name = name.as_str();
+        let expected = if TEXTS.contains(&name) && !value.is_string() {
+            "a text"
+        } else if OBJECTS.contains(&name) && !value.is_object() {
+            "an object"
+        } else {
+            continue;
+        };
+        let text = format!("'{name}' must be {expected}, not {value}");
+        return Err(ApiError::invalid(name, text));
+    }
+    boolean(fields, "store")?;
     Ok(())
 }
 
-fn number(fields: &Fields, name: &str, least: f64, most: f64) -> Parsed<Option<f64>> {
+pub fn number(fields: &Fields, name: &str, least: f64, most: f64) -> Parsed<Option<f64>> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_f64() {
@@ -139,7 +177,7 @@ impl Options {
                 "'stream_options' needs 'stream': true",
             ));
         }
-        let (banned, only, mut bias) = biases(fields)?;
+        let (banned, only, mut bias) = biases(fields, &model)?;
         bias.presence = number(fields, "presence_penalty", -2.0, 2.0)?.unwrap_or(0.0) as f32;
         bias.frequency = number(fields, "frequency_penalty", -2.0, 2.0)?.unwrap_or(0.0) as f32;
         // The API has signed seeds.
@@ -299,7 +337,7 @@ fn stops(fields: &Fields) -> Parsed<Vec<String>> {
 
 /// Splits the biases into tokens that are never chosen, tokens that are the only ones allowed, and biases of other tokens.
 /// The first two are masks, which cost nothing.
-fn biases(fields: &Fields) -> Parsed<(HashSet<u32>, HashSet<u32>, Bias)> {
+fn biases(fields: &Fields, model: &Model) -> Parsed<(HashSet<u32>, HashSet<u32>, Bias)> {
     let wrong = |text: &str| Err(ApiError::invalid("logit_bias", text));
     let biases = match fields.get("logit_bias") {
         None | Some(Value::Null) => return Ok(Default::default()),
@@ -311,9 +349,15 @@ fn biases(fields: &Fields) -> Parsed<(HashSet<u32>, HashSet<u32>, Bias)> {
     if biases.len() > MAX_BIASES {
         return wrong("'logit_bias' has too many tokens");
     }
+    let size = (!biases.is_empty()).then(|| vocabulary_size(model));
     for (token, value) in biases {
-        let Ok(token) = token.parse::<u32>() else {
-            return wrong("the keys of 'logit_bias' must be token ids");
+        let known = token.parse::<u32>().ok().filter(|id| Some(*id) < size);
+        let Some(token) = known else {
+            let last = size.map_or(0, |size| size.saturating_sub(1));
+            let text = format!(
+                "the keys of 'logit_bias' must be ids of tokens, from 0 to {last}, not '{token}'"
+            );
+            return wrong(&text);
         };
         match value.as_f64() {
             Some(-100.0) => {

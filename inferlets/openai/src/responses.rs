@@ -1,12 +1,13 @@
 //! `/v1/responses`. A request is translated to one of `/v1/chat/completions`. Responses are stored if users have a folder
 //! for files; a request can then go on from one of them, and otherwise brings the whole conversation.
 
+mod input_items;
 mod stream;
 
 use crate::api_error::ApiError;
 use crate::chat;
 use crate::choices::{collect, length, Choice, Scored, Usage};
-use crate::options::{boolean, Options};
+use crate::options::{check_types, Options};
 use crate::reply::{self, now};
 use crate::store;
 use crate::tools;
@@ -75,17 +76,32 @@ pub async fn serve(body: Fields, respond: Responder) -> Result<()> {
     }
 }
 
-/// `GET` and `DELETE` of `/v1/responses/<id>`
-pub fn stored(id: &str, deletes: bool) -> Parsed<Value> {
-    if deletes && store::delete(id) {
-        return Ok(json!({ "id": id, "object": "response", "deleted": true }));
-    }
-    match store::find(id) {
-        Some(found) if !deletes => Ok(found.response),
+/// Stored responses: `GET` and `DELETE` of `/v1/responses/<id>`, `GET` of `<id>/input_items`, `POST` of `<id>/cancel`.
+/// `path` is what follows `/v1/responses/`.
+pub fn stored(method: &str, path: &str, query: &str) -> Parsed<Value> {
+    let (id, part) = path.split_once('/').unwrap_or((path, ""));
+    let missing = || {
+        let text = format!("Response with id '{id}' not found.");
+        ApiError::new(404, "response_not_found", text)
+    };
+    let found = || store::find(id).ok_or_else(missing);
+    match (method, part) {
+        ("GET", "") => Ok(found()?.response),
+        ("DELETE", "") if store::delete(id) => {
+            Ok(json!({ "id": id, "object": "response", "deleted": true }))
+        }
+        ("DELETE", "") => Err(missing()),
+        ("GET", "input_items") => input_items::page(id, found()?.items, query),
+        ("POST", "cancel") => {
+            found()?;
+            let text = "only responses with 'background' can be cancelled; close the connection \
+                        to end an answer that is being made";
+            Err(ApiError::invalid("", text))
+        }
         _ => Err(ApiError::new(
             404,
-            "response_not_found",
-            format!("Response with id '{id}' not found."),
+            "unknown_url",
+            format!("Invalid URL ({method} /v1/responses/{path})"),
         )),
     }
 }
@@ -116,7 +132,7 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context, Vec<Value>)> {
             return Err(ApiError::invalid(name, text).with_code("unknown_parameter"));
         }
     }
-    boolean(fields, "store")?;
+    check_types(fields)?;
     let mut chat = Fields::new();
     for name in [
         "model",
@@ -139,8 +155,9 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context, Vec<Value>)> {
     if let Some(limit) = fields.get("max_output_tokens") {
         chat.insert("max_completion_tokens".into(), limit.clone());
     }
-    let items = items(fields)?;
-    chat.insert("messages".into(), messages(fields, &items)?);
+    let (items, before) = items(fields)?;
+    let (messages, places) = messages(fields, &items, before)?;
+    chat.insert("messages".into(), messages);
     if let Some(list) = fields.get("tools").filter(|list| !list.is_null()) {
         chat.insert("tools".into(), tools_of(list)?);
     }
@@ -165,16 +182,18 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context, Vec<Value>)> {
         ("messages", "input"),
         ("response_format", "text.format"),
     ];
-    let (options, prompt) = chat::prepare(&chat).map_err(|error| error.rename(&names))?;
+    let prepared = chat::prepare(&chat, &places);
+    let (options, prompt) = prepared.map_err(|error| error.rename(&names))?;
     Ok((options, prompt, items))
 }
 
-/// The input as items, after those of the responses before it.
-fn items(fields: &Fields) -> Parsed<Vec<Value>> {
+/// The input as items, after those of the responses before it. Returns also how many those are.
+fn items(fields: &Fields) -> Parsed<(Vec<Value>, usize)> {
     let mut all = match fields.get("previous_response_id") {
         None | Some(Value::Null) => Vec::new(),
         Some(id) => before(id)?,
     };
+    let count = all.len();
     match fields.get("input") {
         Some(Value::String(text)) => all.push(json!({ "role": "user", "content": text })),
         Some(Value::Array(items)) => all.extend(items.iter().cloned()),
@@ -183,7 +202,7 @@ fn items(fields: &Fields) -> Parsed<Vec<Value>> {
             return Err(ApiError::invalid("input", text));
         }
     }
-    Ok(all)
+    Ok((all, count))
 }
 
 /// The items of a stored response: what it answered, and what it said.
@@ -220,17 +239,24 @@ fn tools_of(list: &Value) -> Parsed<Value> {
     Ok(Value::Array(list.iter().map(one).collect::<Parsed<_>>()?))
 }
 
-fn messages(fields: &Fields, items: &[Value]) -> Parsed<Value> {
-    let mut all = Vec::new();
+/// Translates the items to messages. Returns also which item each message begins with.
+fn messages(fields: &Fields, items: &[Value], before: usize) -> Parsed<(Value, Vec<String>)> {
+    let (mut all, mut places) = (Vec::new(), Vec::new());
     match fields.get("instructions") {
         None | Some(Value::Null) => {}
         Some(Value::String(text)) => all.push(json!({ "role": "system", "content": text })),
         Some(_) => return Err(ApiError::invalid("instructions", "must be a text")),
     }
+    places.resize(all.len(), "instructions".to_string());
     for (index, item) in items.iter().enumerate() {
-        add(&mut all, item, &format!("input[{index}]"))?;
+        let place = match index.checked_sub(before) {
+            Some(own) => format!("input[{own}]"),
+            None => "previous_response_id".to_string(),
+        };
+        add(&mut all, item, &place)?;
+        places.resize(all.len(), place);
     }
-    Ok(Value::Array(all))
+    Ok((Value::Array(all), places))
 }
 
 fn add(all: &mut Vec<Value>, item: &Value, place: &str) -> Parsed<()> {
@@ -259,6 +285,10 @@ fn add(all: &mut Vec<Value>, item: &Value, place: &str) -> Parsed<()> {
         Some("function_call_output") => {
             let said = text_of(&item["output"], place)?;
             let id = &item["call_id"];
+            if !all.iter().rev().any(|message| calls(message, id)) {
+                let text = format!("no function call before this output has the call_id {id}");
+                return Err(ApiError::invalid(&format!("{place}.call_id"), text));
+            }
             all.push(json!({ "role": "tool", "tool_call_id": id, "content": said }));
         }
         Some("reasoning") => {}
@@ -270,27 +300,21 @@ fn add(all: &mut Vec<Value>, item: &Value, place: &str) -> Parsed<()> {
     Ok(())
 }
 
+/// Whether a message has the call of this id.
+fn calls(message: &Value, id: &Value) -> bool {
+    let calls = message["tool_calls"].as_array();
+    calls.is_some_and(|calls| calls.iter().any(|call| call["id"] == *id))
+}
+
 /// A text, or a list of parts that are texts.
 fn text_of(content: &Value, place: &str) -> Parsed<String> {
-    let wrong = || {
-        ApiError::invalid(
-            place,
-            "the content must be a text or a list of parts of the types input_text and output_text",
-        )
-    };
-    let one = |part: &Value| {
-        let text = match part["type"].as_str() {
-            Some("input_text" | "output_text" | "text") => part["text"].as_str(),
-            Some("refusal") => part["refusal"].as_str(),
-            _ => None,
-        };
-        text.map(str::to_string).ok_or_else(wrong)
-    };
-    match content {
-        Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => parts.iter().map(one).collect(),
-        _ => Err(wrong()),
-    }
+    const KINDS: &[(&str, &str)] = &[
+        ("input_text", "text"),
+        ("output_text", "text"),
+        ("text", "text"),
+        ("refusal", "refusal"),
+    ];
+    chat::join_parts(content, KINDS, place)
 }
 
 fn message_id() -> String {

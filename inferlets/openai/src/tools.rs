@@ -5,10 +5,13 @@ use inferlet::model::Model;
 use inferlet::pie::plus::fallible::create_tool_matcher;
 use inferlet::{tools, AnyJson, GrammarConstraint, JsonSchema, Schema};
 use serde_json::{json, Map, Value};
+use std::collections::HashSet;
 
 type Parsed<T> = std::result::Result<T, ApiError>;
 
 const MAX_TOOLS: usize = 128;
+/// The longest name of a tool, in bytes.
+const MAX_NAME: usize = 128;
 const CHOICES: &str =
     "'tool_choice' must be none, auto, required (with tools), name a tool or list allowed_tools";
 
@@ -137,14 +140,44 @@ fn list(fields: &Map<String, Value>) -> Parsed<Vec<Value>> {
             ))
         }
     };
+    let mut names = HashSet::new();
     for (index, tool) in list.iter().enumerate() {
-        let named = tool["function"]["name"].as_str();
-        if tool["type"] != "function" || named.is_none_or(str::is_empty) {
-            let place = format!("tools[{index}]");
+        let place = format!("tools[{index}]");
+        let function = &tool["function"];
+        let Some(name) = function["name"]
+            .as_str()
+            .filter(|_| tool["type"] == "function")
+        else {
             return Err(ApiError::invalid(
                 &place,
                 "a tool must be {\"type\": \"function\", \"function\": {\"name\": …}}",
             ));
+        };
+        let wrong = |field: &str, text: String| {
+            Err(ApiError::invalid(
+                &format!("{place}.function.{field}"),
+                text,
+            ))
+        };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if !(1..=MAX_NAME).contains(&name.len()) || !name.bytes().all(is_plain) {
+            let text = format!(
+                "the name of a tool must have 1 to {MAX_NAME} letters, digits, _ and -, not '{name}'"
+            );
+            return wrong("name", text);
+        }
+        if !names.insert(name) {
+            return wrong("name", format!("two tools have the name '{name}'"));
+        }
+        let (about, parameters) = (&function["description"], &function["parameters"]);
+        if !about.is_null() && !about.is_string() {
+            return wrong("description", format!("must be a text, not {about}"));
+        }
+        if !parameters.is_null() && !parameters.is_object() {
+            return wrong(
+                "parameters",
+                format!("must be a JSON Schema, not {parameters}"),
+            );
         }
     }
     Ok(list.clone())
