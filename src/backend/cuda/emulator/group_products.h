@@ -39,17 +39,41 @@ struct Operand {
   uint32_t eight;
 };
 
-inline void GroupScores(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
+template <size_t kTiles>
+void GroupScores(float (&d)[kTiles][4], uint64_t a, uint64_t b, bool add) {
   emulator::SyncWarpGroup();
   const Operand rows(a);
   const Operand columns(b);
   const unsigned lane = emulator::Lane();
   const unsigned first = threadIdx.x / 32 % 4 * 16 + lane / 4;
-  for (unsigned n = 0; n < 8; ++n) {
+  for (unsigned n = 0; n < kTiles; ++n) {
     for (unsigned i = 0; i < 4; ++i) {
       float sum = add ? d[n][i] : 0.0F;
       for (unsigned k = 0; k < 16; ++k) {
         sum += rows.Along(first + i / 2 * 8, k) * columns.Along(n * 8 + lane % 4 * 2 + i % 2, k);
+      }
+      d[n][i] = sum;
+    }
+  }
+}
+
+template <size_t kTiles>
+void GroupScores(float (&d)[kTiles][4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                 uint64_t b, bool add) {
+  struct Registers {
+    uint32_t a[4];
+  };
+  emulator::SyncWarpGroup();
+  const auto of = emulator::Exchange(Registers{{a0, a1, a2, a3}});
+  const Operand columns(b);
+  const unsigned lane = emulator::Lane();
+  for (unsigned n = 0; n < kTiles; ++n) {
+    for (unsigned i = 0; i < 4; ++i) {
+      float sum = add ? d[n][i] : 0.0F;
+      for (unsigned k = 0; k < 16; ++k) {
+        const uint32_t pair = of[lane / 4 * 4 + k % 8 / 2].a[k / 8 * 2 + i / 2];
+        sum +=
+            Bf16Of(pair, static_cast<int>(k % 2)) * columns.Along(n * 8 + lane % 4 * 2 + i % 2, k);
       }
       d[n][i] = sum;
     }
