@@ -14,6 +14,8 @@ void AwaitGroupProducts() {}
 inline void ShowToGroupProducts() {}
 template <size_t kTiles>
 void Settle(float (&)[kTiles][4]) {}
+template <size_t kCount>
+void Hold(uint32_t (&)[kCount][4]) {}
 
 // Parts of an operand's description (OperandAt).
 struct Operand {

@@ -50,6 +50,15 @@ __device__ void Settle(float (&d)[kTiles][4]) {
     asm volatile("" : "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
   }
 }
+// Called before BeginGroupProducts and after an Await: keeps the compiler from filling registers
+// that the products read later or giving them to something else earlier.
+template <int kCount>
+__device__ void Hold(uint32_t (&a)[kCount][4]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3])::"memory");
+  }
+}
 
 #define PIE_FOUR(x) "+f"((x)[0]), "+f"((x)[1]), "+f"((x)[2]), "+f"((x)[3])
 

@@ -31,13 +31,21 @@ struct RowSpan {
   uint4 scales;
 
   // `tile` and `scales_of` point at those of the tile; `half` says which of the lane's rows.
+  template <bool kShared = false>  // they are in shared memory
   __device__ void Load(const char* tile, const char* scales_of, int lane, int half) {
+    const auto load = [](const auto* from) {
+      if constexpr (kShared) {
+        return *from;
+      } else {
+        return __ldcs(from);
+      }
+    };
 #pragma unroll
     for (int v = 0; v < static_cast<int>(VectorsOf(kKind)); ++v) {
-      bits[v] = __ldcs(reinterpret_cast<const uint4*>(tile) + (v * 2 + half) * 32 + lane);
+      bits[v] = load(reinterpret_cast<const uint4*>(tile) + (v * 2 + half) * 32 + lane);
     }
     if constexpr (kKind == WeightKind::kInt6) {
-      high = __ldcs(reinterpret_cast<const uint2*>(tile + HighBitsAt(kKind)) + half * 32 + lane);
+      high = load(reinterpret_cast<const uint2*>(tile + HighBitsAt(kKind)) + half * 32 + lane);
     }
     const char* const at = scales_of + (half * 8 + lane / 4) * ScaleBytes(kKind);
     if constexpr (ScaleBytes(kKind) == 4) {

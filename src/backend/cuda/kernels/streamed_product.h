@@ -18,6 +18,23 @@
 
 namespace pie::cuda {
 
+// Descriptions of matrices for copies, made once for each.
+class MapCache {
+ public:
+  // That of a matrix and the rows of its boxes; `describe` makes it. Null if that fails.
+  template <class Describe>
+  const MatrixMap* Of(const void* data, uint32_t rows, uint32_t columns, uint32_t box_rows,
+                      const Describe& describe) {
+    const auto [at, is_new] = maps_.try_emplace({data, rows, columns, box_rows});
+    if (!is_new || describe(&at->second)) return &at->second;
+    maps_.erase(at);
+    return nullptr;
+  }
+
+ private:
+  std::map<std::tuple<const void*, uint32_t, uint32_t, uint32_t>, MatrixMap> maps_;
+};
+
 class StreamedProducts {
  public:
   static constexpr uint32_t kMostRows = 256;
@@ -37,11 +54,7 @@ class StreamedProducts {
 
  private:
   StreamedProducts() = default;
-  // Of a matrix and the rows of a box; null if it cannot be described.
-  const MatrixMap* MapOf(const void* data, uint32_t rows, uint32_t columns, uint32_t box_rows);
-
-  using MapKey = std::tuple<const void*, uint32_t, uint32_t, uint32_t>;
-  std::map<MapKey, MatrixMap> maps_;
+  MapCache maps_;
   void* sums_ = nullptr;
   uint32_t* flags_ = nullptr;
 };

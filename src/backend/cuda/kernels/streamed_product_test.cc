@@ -99,6 +99,65 @@ TEST_F(StreamedProductTest, GateAndUpInOneMatrix) {
   }
 }
 
+// A matrix in fp8 with its scales, packed, and its numbers.
+struct Fp8Matrix {
+  Fp8Matrix(uint32_t n, uint32_t k) : numbers(size_t{n} * k) {
+    constexpr WeightKind kKind = WeightKind::kFp8;
+    data.resize(TilesOf(n, k) * TileBytes(kKind));
+    scales = RandomFloats(TilesOf(n, k) * kTileRows, 7, 0.01F);
+    const CounterRng random{8};
+    for (uint32_t row = 0; row < n; ++row) {
+      for (uint32_t column = 0; column < k; ++column) {
+        const size_t i = size_t{row} * k + column;
+        auto bits = static_cast<uint32_t>(random.Float(i) * 254);  // no NaN
+        if (bits >= 127) ++bits;
+        const PackedPlace place = PlaceOf(kKind, row, column);
+        const uint64_t tile = TileOf(row, column, k);
+        data[tile * TileBytes(kKind) + place.byte + place.bit / 8] = static_cast<uint8_t>(bits);
+        const float number =
+            std::bit_cast<float>((bits & 0x7FU) << 20 | (bits & 0x80U) << 24) * 0x1p120F;
+        numbers[i] = number * scales[tile * kTileRows + row % kTileRows];
+      }
+    }
+  }
+
+  std::vector<uint8_t> data;
+  std::vector<float> scales;
+  std::vector<float> numbers;
+};
+
+TEST_F(StreamedProductTest, Fp8WithScales) {
+  const std::pair<uint32_t, uint32_t> shapes[] = {{53, 24}, {40, 1096}, {600, 136}};
+  for (const auto& [n, k] : shapes) {
+    const Fp8Matrix matrix(n, k);
+    const DeviceArray w(matrix.data, stream_);
+    const DeviceArray scales(matrix.scales, stream_);
+    for (const uint32_t rows : {3, 16, 29, 64, 65, 128}) {
+      const auto x = RandomBFloats(size_t{rows} * k, 2 + rows);
+      const DeviceArray device_x(x, stream_);
+      const auto expected =
+          ProductOf(matrix.numbers, [](float number) { return number; }, x, n, k, rows);
+      for (const uint32_t tile : StreamedProducts::kTiles) {
+        const DeviceArray y(std::vector<float>(expected.size(), NAN), stream_);
+        const Product product{.w = w.data(),
+                              .kind = WeightKind::kFp8,
+                              .scales = scales.data(),
+                              .x = device_x.data(),
+                              .y = y.data(),
+                              .n = n,
+                              .k = k,
+                              .rows = rows,
+                              .x_stride = k,
+                              .y_stride = n};
+        ASSERT_TRUE(products_->Takes(product, tile));
+        products_->Run(product, tile, stream_);
+        EXPECT_LT(Distance(y.Read(), expected), 1e-5)
+            << n << " × " << k << ", " << rows << " rows, tiles of " << tile;
+      }
+    }
+  }
+}
+
 // One launch after another uses the same memory for sums; equal launches give equal bits.
 TEST_F(StreamedProductTest, LaunchesFollowOneAnother) {
   constexpr uint32_t kN = 300;
@@ -218,6 +277,51 @@ TEST_F(StreamedProductTest, Speed) {
     }
     Free(w);
   };
+  const auto time_fp8 = [&](const Shape& shape) {
+    constexpr uint32_t kMatrices = 8;
+    const uint64_t tiles = TilesOf(shape.n, shape.k);
+    const uint64_t bytes = tiles * TileBytes(WeightKind::kFp8);
+    const uint64_t scale_bytes = tiles * kTileRows * sizeof(float);
+    char* const w = static_cast<char*>(Allocate(bytes * kMatrices));
+    char* const scales = static_cast<char*>(Allocate(scale_bytes * kMatrices));
+    ASSERT_TRUE(w != nullptr && scales != nullptr);
+    FillRandomFp8(w, bytes * kMatrices, reinterpret_cast<float*>(scales),
+                  scale_bytes / 4 * kMatrices, 3, 0.02F, stream_);
+    for (const uint32_t rows : {16, 32, 64, 128}) {
+      const bool gated = shape.output == ProductOutput::kGated;
+      Product product{.kind = WeightKind::kFp8,
+                      .x = x,
+                      .y = y,
+                      .n = shape.n,
+                      .k = shape.k,
+                      .rows = rows,
+                      .x_stride = shape.k,
+                      .y_stride = gated ? shape.n / 2 : shape.n,
+                      .output = shape.output};
+      std::string line = fmt::format("fp8  {:>8} {:>3} rows:", shape.name, rows);
+      const auto measure = [&](const char* name, auto&& run) {
+        const double seconds = SecondsOf(
+                                   [&] {
+                                     for (uint32_t i = 0; i < kMatrices; ++i) {
+                                       product.w = w + i * bytes;
+                                       product.scales = scales + i * scale_bytes;
+                                       run();
+                                     }
+                                   },
+                                   4, stream_) /
+                               kMatrices;
+        line += fmt::format("  {} {:6.1f} µs {:.2f} TB/s", name, seconds * 1e6,
+                            static_cast<double>(bytes + scale_bytes) / seconds / 1e12);
+      };
+      measure("old", [&] { RunProduct(product, stream_); });
+      measure("128", [&] { products_->Run(product, 128, stream_); });
+      if (rows <= 64) measure("256", [&] { products_->Run(product, 256, stream_); });
+      fmt::print("{}\n", line);
+    }
+    Free(w);
+    Free(scales);
+  };
+  for (const Shape& shape : kLayer) time_fp8(shape);
   for (const Shape& shape : kLayer) time(shape);
   time(kHead);
   Free(x);
