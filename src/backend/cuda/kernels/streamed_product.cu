@@ -172,12 +172,24 @@ StreamedProducts::~StreamedProducts() {
 
 bool StreamedProducts::Takes(const Product& p, uint32_t tile) const {
   if (p.tiles != nullptr || p.x_rows != nullptr || p.rows == 0 || p.n == 0) return false;
-  if (p.kind == WeightKind::kFp8) return p.rows <= kMostRows / 2;
-  return p.kind == WeightKind::kBf16 && p.x_stride == p.k && p.k % 8 == 0 &&
-         p.rows <= (tile == 128 ? kMostRows : kMostRows / 2);
+  const bool fp8 = p.kind == WeightKind::kFp8;
+  if (tile == 256 && p.rows > (fp8 ? kMostRows / 4 : kMostRows / 2)) return false;
+  return fp8 || (p.kind == WeightKind::kBf16 && p.x_stride == p.k && p.k % 8 == 0);
 }
 
 void StreamedProducts::Run(const Product& p, uint32_t tile, Stream stream) {
+  const bool wide = p.output == ProductOutput::kFloat || p.output == ProductOutput::kAdd;
+  const uint32_t most = p.kind == WeightKind::kFp8 ? kMostRows / 2 : kMostRows;
+  for (uint32_t first = 0; first < p.rows; first += most) {
+    Product part = p;
+    part.rows = std::min(most, p.rows - first);
+    part.x = static_cast<const char*>(p.x) + uint64_t{first} * p.x_stride * 2;
+    part.y = static_cast<char*>(p.y) + uint64_t{first} * p.y_stride * (wide ? 4 : 2);
+    RunPart(part, tile, stream);
+  }
+}
+
+void StreamedProducts::RunPart(const Product& p, uint32_t tile, Stream stream) {
   if (p.kind == WeightKind::kFp8) {
     if (!RunStreamedPacked(p, tile, sums_, flags_, maps_, stream)) RunProduct(p, stream);
     return;

@@ -37,6 +37,7 @@ class MapCache {
 
 class StreamedProducts {
  public:
+  // Rows that read W once. More of them are taken in parts of this many, weights in fp8 by half.
   static constexpr uint32_t kMostRows = 256;
   // Rows of W that a block multiplies at a time: 128, or 256 by at most 128 rows of x. Large tiles
   // read x less often, but more blocks share a tile.
@@ -50,10 +51,12 @@ class StreamedProducts {
 
   // Whether Run takes this product.
   bool Takes(const Product& product, uint32_t tile) const;
+  // With tiles of 128, a row's sums do not depend on the rows beside it.
   void Run(const Product& product, uint32_t tile, Stream stream);
 
  private:
   StreamedProducts() = default;
+  void RunPart(const Product& product, uint32_t tile, Stream stream);
   MapCache maps_;
   void* sums_ = nullptr;
   uint32_t* flags_ = nullptr;
