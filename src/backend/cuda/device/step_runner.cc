@@ -25,6 +25,8 @@ GateKind GateOf(Activation activation) {
 // of more than kTinyRows to streamed_product.h.
 constexpr uint32_t kFewRows = 16;
 constexpr uint32_t kTinyRows = 8;
+// Of a product in bfloat16 that is measured as a streamed one, too.
+constexpr uint32_t kMostStreamedRows = 64;
 // Above this, rows are rounded up, so that cuBLASLt sees few different shapes.
 constexpr uint32_t kRowStep = 64;
 // A packed matrix of a layer is multiplied without unpacking by at most this many rows. For more
@@ -324,8 +326,11 @@ void StepRunner::Tune(uint32_t rows) {
     std::vector<Way> ways;
     if (rows == 1 || !Can(Way::kBlas, product)) ways.push_back(Way::kOwn);
     if (rows > 1 && Can(Way::kBlas, product)) ways.push_back(Way::kBlas);
+    // From some tens of rows on, cuBLASLt always wins in bfloat16.
+    const uint32_t most =
+        product.kind == WeightKind::kBf16 ? kMostStreamedRows : StreamedProducts::kMostRows;
     for (const Way way : {Way::kStreamed, Way::kStreamedLarge}) {
-      const bool fits = rows > 1 && rows <= StreamedProducts::kMostRows;
+      const bool fits = rows > 1 && rows <= most;
       if (fits && Can(way, product)) ways.push_back(way);
     }
     if (ways.size() == 1) {

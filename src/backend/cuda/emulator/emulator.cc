@@ -21,7 +21,6 @@ struct Copy {
   uint32_t to;
   const void* from;
   bool real;
-  uint32_t bytes;
 };
 
 struct BulkCopy {
@@ -208,8 +207,8 @@ const void* ExchangeBytes(const void* value, size_t bytes) {
   return values;
 }
 
-void CopyLater(uint32_t to, const void* from, bool real, uint32_t bytes) {
-  fibers[now]->copies.push_back({to, from, real, bytes});
+void CopyLater(uint32_t to, const void* from, bool real) {
+  fibers[now]->copies.push_back({to, from, real});
 }
 
 void CommitLater() {
@@ -279,11 +278,11 @@ void CopyNow(unsigned groups_left) {
   auto& groups = fibers[now]->groups;
   for (; groups.size() > groups_left; groups.pop_front()) {
     for (const Copy& copy : groups.front()) {
-      if (copy.to + copy.bytes > kSharedBytes) Die("a copy goes beyond the shared memory");
+      if (copy.to + 16 > kSharedBytes) Die("a copy goes beyond the shared memory");
       if (copy.real) {
-        std::memcpy(shared + copy.to, copy.from, copy.bytes);
+        std::memcpy(shared + copy.to, copy.from, 16);
       } else {
-        std::memset(shared + copy.to, 0, copy.bytes);
+        std::memset(shared + copy.to, 0, 16);
       }
     }
   }

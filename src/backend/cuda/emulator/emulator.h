@@ -59,7 +59,7 @@ Exchanged<T> Exchange(const T& value) {
 }
 
 // Copies to shared memory that happen when they are waited for, as late as they may.
-void CopyLater(uint32_t to, const void* from, bool real, uint32_t bytes = 16);
+void CopyLater(uint32_t to, const void* from, bool real);
 void CommitLater();
 void CopyNow(unsigned groups_left);
 

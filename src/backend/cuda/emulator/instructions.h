@@ -37,9 +37,6 @@ inline void AwaitRaised(const uint32_t* flag) {
 inline void CopyAsync(uint32_t to, const void* from, bool real) {
   emulator::CopyLater(to, from, real);
 }
-inline void CopyWordAsync(uint32_t to, const void* from, bool real) {
-  emulator::CopyLater(to, from, real, 4);
-}
 inline void CommitCopies() {
   emulator::CommitLater();
 }

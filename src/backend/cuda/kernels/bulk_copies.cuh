@@ -1,10 +1,10 @@
-// Hopper's bulk copies: one thread asks the copy engine for kilobytes, which arrive in shared memory
-// while the threads do something else. Barriers in shared memory tell when they have come. The
-// emulator has its own versions.
+// Hopper's bulk copies: one thread asks the copy engine for kilobytes, which arrive in shared
+// memory while the threads do something else. Barriers in shared memory tell when they have come.
+// The emulator has its own versions.
 //
-// A barrier counts arrivals and bytes. Its phase ends when all arrivals of InitBarrier were made and
-// all expected bytes have come; then the next phase begins with the same count. Phases have parity
-// 0, 1, 0, 1 …
+// A barrier counts arrivals and bytes. Its phase ends when all arrivals of InitBarrier were made
+// and all expected bytes have come; then the next phase begins with the same count. Phases have
+// parity 0, 1, 0, 1 …
 #pragma once
 
 #include "backend/cuda/kernels/instructions.cuh"
@@ -35,10 +35,10 @@ __device__ inline void Arrive(uint64_t* barrier) {
 // Arrives, and makes the phase wait for this many bytes more. Before their copies begin.
 __device__ inline void ArriveExpecting(uint64_t* barrier, uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   SharedAddress(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
 #endif
 }
 
@@ -74,8 +74,8 @@ __device__ inline void BulkCopy(void* to_shared, const void* from, uint32_t byte
 
 // Copies a box of a matrix (DescribeMatrix): 64 columns of some rows, each row 128 bytes in shared
 // memory with its 16-byte chunks permuted as OperandAt describes (group_products.cuh). What is
-// outside the matrix becomes zeros. `to_shared` is a multiple of 1,024. A box of words (DescribeWords)
-// is not permuted, and its place is a multiple of 128.
+// outside the matrix becomes zeros. `to_shared` is a multiple of 1,024. A box of words
+// (DescribeWords) is not permuted, and its place is a multiple of 128.
 __device__ inline void CopyBox(void* to_shared, const MatrixMap& matrix, uint32_t column,
                                uint32_t row, uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900

@@ -69,11 +69,6 @@ __device__ inline void CopyAsync(uint32_t to, const void* from, bool real) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
                "r"(real ? 16 : 0));
 }
-// The same with 4 bytes.
-__device__ inline void CopyWordAsync(uint32_t to, const void* from, bool real) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
-               "r"(real ? 4 : 0));
-}
 __device__ inline void CommitCopies() {
   asm volatile("cp.async.commit_group;");
 }

@@ -151,10 +151,10 @@ struct Box {
 bool Describe(const void* data, uint64_t rows, uint64_t columns, const Box& box, MatrixMap* map) {
   constexpr uint64_t kMost = uint64_t{1} << 31;  // coordinates have a sign
   if (!has_group_products || rows >= kMost || columns >= kMost) return false;
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
-                              const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
-                              const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+  using Encode =
+      CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                   const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                   CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
   void* encode = nullptr;
   cudaDriverEntryPointQueryResult found{};
   constexpr unsigned kSince = 12'000;

@@ -54,9 +54,9 @@ void CopyOut(void* host, const void* device, size_t bytes, Stream stream);
 void CopyWithin(void* to, const void* from, size_t bytes, Stream stream);
 void Fill(void* device, int byte, size_t bytes, Stream stream);
 
-// Describes a matrix of bfloat16 in the device's memory to the engine that copies boxes of it, of 64
-// columns and `box_rows` rows (bulk_copies.cuh). `data` and the bytes of a row are multiples of 16.
-// Returns false if the device has no such engine, or the matrix has too many rows.
+// Describes a matrix of bfloat16 in the device's memory to the engine that copies boxes of it, of
+// 64 columns and `box_rows` rows (bulk_copies.cuh). `data` and the bytes of a row are multiples
+// of 16. Returns false if the device has no such engine, or the matrix has too many rows.
 struct alignas(64) MatrixMap {
   uint64_t words[16] = {};
 };

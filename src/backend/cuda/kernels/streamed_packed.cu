@@ -1,7 +1,7 @@
 // Streamed products with packed weights. Weights become bfloat16 in the registers of the warp
 // groups that multiply, which are an operand of their instructions. A tile of packed.h has the
 // numbers of a warp in the order of that operand, up to the order of the columns within each 32, so
-// x gets the same order: three warps load x and write it to shared memory.
+// x gets the same order: two warps change it where it has been copied to.
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/group_products.cuh"
 #include "backend/cuda/kernels/packed.cuh"
@@ -11,8 +11,8 @@
 namespace pie::cuda {
 namespace {
 
-constexpr uint32_t kLoaders = 3;  // warps that load x; one more copies weights
-constexpr uint32_t kThreads = kConsumers + (kLoaders + 1) * 32;
+constexpr uint32_t kSorters = 2;  // warps that change the order of x; two more ask for copies
+constexpr uint32_t kThreads = kConsumers + (kSorters + 2) * 32;
 constexpr uint32_t kEight = 8 * 128;  // bytes of eight rows of x
 constexpr uint32_t kMostStages = 12;
 constexpr uint32_t kKindBytes = TileBytes(WeightKind::kFp8);
@@ -29,35 +29,40 @@ struct Shape {
   static constexpr uint32_t kInputStages = kRows > 64 ? 3 : 4;
   static constexpr uint32_t kMost = (kRingBytes - kInputStages * kInputBytes) / kWeightBytes;
   static constexpr uint32_t kStages = kMost < kMostStages ? kMost : kMostStages;
+  static constexpr uint32_t kInFlight = kBlocks == 1 ? 3 : 2;
   static constexpr uint32_t kBarriersAt = kInputStages * kInputBytes + kStages * kWeightBytes;
-  static constexpr size_t kShared = kBarriersAt + (kInputStages + kStages) * 2 * sizeof(uint64_t);
+  static constexpr size_t kShared =
+      kBarriersAt + (kInputStages * 3 + kStages * 2) * sizeof(uint64_t);
   static_assert(kTile * kRows * sizeof(float) <= kSumBytes && kStages >= 3);
 };
 
 struct Parameters {
   MatrixMap w;       // words of 8 bytes, a row for each row of tiles
   MatrixMap scales;  // the same
+  MatrixMap x;
   StreamedShare share;
 };
 
-// Loads x in the order of the columns of packed weights. Within 32 columns, the 16 bytes of an
-// instruction's operand have a pair of numbers of each of four threads' eight. A lane copies a pair
-// of each row, in 64 columns.
+// Gives the columns of a stage of x the order of packed weights, in place: within 32 columns, the
+// 16 bytes of an instruction's operand have a pair of numbers of each of four threads' eight.
 template <uint32_t kRows>
-__device__ void CopyInputs(const Product& p, uint32_t step, uint32_t warp, uint32_t to) {
-  const uint32_t lane = threadIdx.x % 32;
-  const uint32_t chunk = lane / 16 * 4 + lane % 4;
-  const uint32_t in_chunk = lane % 16 / 4 * 4;
+__device__ void Sort(char* stage, uint32_t thread) {
 #pragma unroll
-  for (uint32_t half = 0; half < 2; ++half) {
-    const uint32_t column = step * kSpan + half * 64 + lane * 2;
-    const bool real = column < p.k;
-    const bf16* from = static_cast<const bf16*>(p.x) + (real ? column : 0);
-#pragma unroll 4
-    for (uint32_t row = warp; row < kRows; row += kLoaders) {
-      CopyWordAsync(to + half * (kRows * 128) + row * 128 + ((chunk ^ (row % 8)) << 4) + in_chunk,
-                    from + static_cast<size_t>(min(row, p.rows - 1)) * p.x_stride, real);
-    }
+  for (uint32_t at = thread; at < kRows * 4; at += kSorters * 32) {
+    const uint32_t row = at % kRows;
+    const uint32_t columns = at / kRows;  // times 32
+    char* const half = stage + columns / 2 * (kRows * 128) + row * 128;
+    const auto place = [&](uint32_t i) {
+      return reinterpret_cast<uint4*>(half + (((columns % 2 * 4 + i) ^ (row % 8)) << 4));
+    };
+    const uint4 a = *place(0);
+    const uint4 b = *place(1);
+    const uint4 c = *place(2);
+    const uint4 d = *place(3);
+    *place(0) = make_uint4(a.x, b.x, c.x, d.x);
+    *place(1) = make_uint4(a.y, b.y, c.y, d.y);
+    *place(2) = make_uint4(a.z, b.z, c.z, d.z);
+    *place(3) = make_uint4(a.w, b.w, c.w, d.w);
   }
 }
 
@@ -101,7 +106,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   char* const weights = shared + S::kInputStages * S::kInputBytes;
   auto* const full = reinterpret_cast<uint64_t*>(shared + S::kBarriersAt);
   uint64_t* const empty = full + S::kStages;
-  uint64_t* const inputs_full = empty + S::kStages;
+  uint64_t* const inputs_come = empty + S::kStages;
+  uint64_t* const inputs_full = inputs_come + S::kInputStages;
   uint64_t* const inputs_empty = inputs_full + S::kInputStages;
   LetNextStart();
   if (threadIdx.x == 0) {
@@ -110,7 +116,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       InitBarrier(&empty[i], kConsumerWarps);
     }
     for (uint32_t i = 0; i < S::kInputStages; ++i) {
-      InitBarrier(&inputs_full[i], kLoaders);
+      InitBarrier(&inputs_come[i], 1);
+      InitBarrier(&inputs_full[i], kSorters);
       InitBarrier(&inputs_empty[i], kConsumerWarps);
     }
   }
@@ -126,27 +133,30 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
   if (warp > kConsumerWarps) {
-    constexpr uint32_t kLag = S::kInputStages - 1;
+    const bool sorts = warp > kConsumerWarps + 1;
     WaitForInputs();
+    if (!sorts && threadIdx.x % 32 != 0) return;
     Ring<S::kInputStages> ring;
-    Ring<S::kInputStages> come;
     Walk walk(a);
     const uint32_t count = StepsOf(a);
-    for (uint32_t i = 0; i < count + kLag; ++i) {
-      if (i < count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      char* const stage = inputs + ring.stage * S::kInputBytes;
+      if (sorts) {
+        AwaitPhase(&inputs_come[ring.stage], ring.parity);
+        Sort<kRows>(stage, threadIdx.x - (kConsumerWarps + 2) * 32);
+        ShowToGroupProducts();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) Arrive(&inputs_full[ring.stage]);
+      } else {
         if (i >= S::kInputStages) AwaitPhase(&inputs_empty[ring.stage], ring.parity ^ 1);
-        CopyInputs<kRows>(a.product, walk.step, warp - kConsumerWarps - 1,
-                          SharedAddress(inputs) + ring.stage * S::kInputBytes);
+        ArriveExpecting(&inputs_come[ring.stage], S::kInputBytes);
+        for (uint32_t half = 0; half < 2; ++half) {
+          CopyBox(stage + half * (kRows * 128), parameters.x, walk.step * kSpan + half * 64, 0,
+                  &inputs_come[ring.stage]);
+        }
         walk.Advance();
-        ring.Advance();
       }
-      CommitCopies();
-      if (i < kLag) continue;
-      AwaitCopies<static_cast<int>(kLag)>();
-      ShowToGroupProducts();
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) Arrive(&inputs_full[come.stage]);
-      come.Advance();
+      ring.Advance();
     }
     return;
   }
@@ -229,8 +239,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 }  // namespace
 
-bool RunStreamedPacked(const Product& p, uint32_t tile, void* sums, uint32_t* flags,
-                       MapCache& maps, Stream stream) {
+bool RunStreamedPacked(const Product& p, uint32_t tile, void* sums, uint32_t* flags, MapCache& maps,
+                       Stream stream) {
   const auto run = [&]<uint32_t kRows, uint32_t kBlocks>() {
     using S = Shape<kRows, kBlocks>;
     const uint64_t rows = (p.n + kTileRows - 1) / kTileRows;
@@ -242,9 +252,12 @@ bool RunStreamedPacked(const Product& p, uint32_t tile, void* sums, uint32_t* fl
       return DescribeWords(p.scales, rows, spans * (kScaleBytes / 8), S::kPacked, kScaleBytes / 8,
                            map);
     });
-    if (w == nullptr || scales == nullptr) return false;
+    const MatrixMap* const x = maps.Of(p.x, p.rows, p.k, kRows, [&](MatrixMap* map) {
+      return DescribeMatrix(p.x, p.rows, p.k, kRows, map);
+    });
+    if (w == nullptr || scales == nullptr || x == nullptr) return false;
     const Parameters a{
-        .w = *w, .scales = *scales, .share = ShareOf(p, S::kTile, kSpan, sums, flags)};
+        .w = *w, .scales = *scales, .x = *x, .share = ShareOf(p, S::kTile, kSpan, sums, flags)};
     const auto kernel = StreamedPackedKernel<kRows, kBlocks>;
     AllowShared(kernel, S::kShared);
     Launch(kernel, dim3(BlocksOf(a.share)), dim3(kThreads), S::kShared, stream, a);

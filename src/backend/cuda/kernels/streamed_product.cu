@@ -22,6 +22,7 @@ struct Shape {
   static constexpr uint32_t kInputStages = 4;
   static constexpr uint32_t kMost = (kRingBytes - kInputStages * kInputBytes) / kWeightBytes;
   static constexpr uint32_t kStages = kMost < kMostStages ? kMost : kMostStages;
+  static constexpr uint32_t kInFlight = kBlocks == 1 ? 5 : 2;
   static constexpr uint32_t kInputsAt = kStages * kWeightBytes;
   static constexpr uint32_t kBarriersAt = kInputsAt + kInputStages * kInputBytes;
   static constexpr size_t kShared = kBarriersAt + (kStages + kInputStages) * 2 * sizeof(uint64_t);
@@ -141,8 +142,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (walk.step > 0) Collect(a.share, walk.tile, acc);
 #pragma unroll
     for (uint32_t b = 0; b < kBlocks; ++b) {
-      const uint32_t first =
-          walk.tile * S::kTile + (group * kBlocks + b) * 64 + warp % 4 * 16;
+      const uint32_t first = walk.tile * S::kTile + (group * kBlocks + b) * 64 + warp % 4 * 16;
       Write(a.share.product, first, acc[b]);
     }
   } while (walk.Next());
@@ -174,7 +174,7 @@ bool StreamedProducts::Takes(const Product& p, uint32_t tile) const {
   if (p.tiles != nullptr || p.x_rows != nullptr || p.rows == 0 || p.n == 0) return false;
   const bool fp8 = p.kind == WeightKind::kFp8;
   if (tile == 256 && p.rows > (fp8 ? kMostRows / 4 : kMostRows / 2)) return false;
-  return fp8 || (p.kind == WeightKind::kBf16 && p.x_stride == p.k && p.k % 8 == 0);
+  return (fp8 || p.kind == WeightKind::kBf16) && p.x_stride == p.k && p.k % 8 == 0;
 }
 
 void StreamedProducts::Run(const Product& p, uint32_t tile, Stream stream) {
@@ -207,8 +207,7 @@ void StreamedProducts::RunPart(const Product& p, uint32_t tile, Stream stream) {
     const Parameters a{.w = *w, .x = *x, .share = ShareOf(p, S::kTile, kStep, sums_, flags_)};
     const auto kernel = StreamedProductKernel<kRows, kBlocks>;
     AllowShared(kernel, S::kShared);
-    Launch(kernel, dim3(BlocksOf(a.share)), dim3(kThreads),
-           S::kShared, stream, a);
+    Launch(kernel, dim3(BlocksOf(a.share)), dim3(kThreads), S::kShared, stream, a);
   };
   const bool large = tile == 256;
   if (p.rows <= 16) {

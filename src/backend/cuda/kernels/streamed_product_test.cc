@@ -74,8 +74,7 @@ TEST_F(StreamedProductTest, GateAndUpInOneMatrix) {
       for (uint32_t j = 0; j < kFfn; ++j) {
         const float* const row = &sums[size_t{r} * 2 * kFfn];
         const float gate = row[j / 8 * 16 + j % 8];
-        expected[size_t{r} * kFfn + j] =
-            gate / (1 + std::exp(-gate)) * row[j / 8 * 16 + 8 + j % 8];
+        expected[size_t{r} * kFfn + j] = gate / (1 + std::exp(-gate)) * row[j / 8 * 16 + 8 + j % 8];
       }
     }
     const DeviceArray device_w(w, stream_);
@@ -160,15 +159,15 @@ TEST_F(StreamedProductTest, Fp8WithScales) {
 // One launch after another uses the same memory for sums; equal launches give equal bits.
 TEST_F(StreamedProductTest, LaunchesFollowOneAnother) {
   constexpr uint32_t kN = 300;
-  constexpr uint32_t kK = 2000;
-  constexpr uint32_t kRows = 24;
+  constexpr uint32_t kK = 1000;
+  constexpr uint32_t kRows = 12;
   const auto w = RandomBFloats(size_t{kN} * kK, 1);
   const auto x = RandomBFloats(size_t{kRows} * kK, 2);
   const auto expected = ProductOf(w, Float, x, kN, kK, kRows);
   const DeviceArray device_w(w, stream_);
   const DeviceArray device_x(x, stream_);
   std::vector<float> first;
-  for (uint32_t i = 0; i < 20; ++i) {
+  for (uint32_t i = 0; i < 6; ++i) {
     const DeviceArray y(std::vector<float>(expected.size(), NAN), stream_);
     const DeviceArray other(std::vector<uint16_t>(expected.size()), stream_);
     Product product{.w = device_w.data(),
@@ -207,8 +206,8 @@ constexpr Shape kLayer[] = {{"qkv", 6144, 4096, ProductOutput::kFloat},
 constexpr Shape kHead = {"head", 128256, 4096, ProductOutput::kFloat};
 constexpr uint32_t kSpeedRows[] = {16, 32, 64, 128, 256};
 
-// Prints the bandwidth at which the weights of Llama 3.1 8B are read: by cuBLASLt's best algorithm
-// and by tiles of 128 and 256 rows, for matrices of one shape that follow one another.
+// Prints the bandwidth at which the weights of Llama 3.1 8B are read, for matrices of one shape
+// that follow one another.
 TEST_F(StreamedProductTest, Speed) {
   std::string why;
   const auto blas = Blas::Load(&why);
@@ -219,6 +218,12 @@ TEST_F(StreamedProductTest, Speed) {
   ASSERT_TRUE(x != nullptr && y != nullptr && sums != nullptr);
   FillRandom(x, kMost * 14336, 1, 1, stream_);
   Fill(y, 0, kMost * 128256 * 4, stream_);
+  const auto streamed = [&](const Product& product, auto&& measure) {
+    for (const uint32_t tile : StreamedProducts::kTiles) {
+      if (!products_->Takes(product, tile)) continue;
+      measure(fmt::format("tiles of {}", tile), [&] { products_->Run(product, tile, stream_); });
+    }
+  };
   const auto time = [&](const Shape& shape) {
     const uint32_t matrices = &shape == &kHead ? 2 : 8;
     const uint64_t bytes = uint64_t{shape.n} * shape.k * 2;
@@ -236,7 +241,7 @@ TEST_F(StreamedProductTest, Speed) {
                       .y_stride = gated ? shape.n / 2 : shape.n,
                       .output = shape.output};
       std::string line = fmt::format("bf16 {:>8} {:>3} rows:", shape.name, rows);
-      const auto measure = [&](const char* name, auto&& run) {
+      const auto measure = [&](const std::string& name, auto&& run) {
         const double seconds = SecondsOf(
                                    [&] {
                                      for (uint32_t i = 0; i < matrices; ++i) {
@@ -262,16 +267,13 @@ TEST_F(StreamedProductTest, Speed) {
                              .to_float = !gated,
                              .add = shape.output == ProductOutput::kAdd};
         blas->Tune(for_blas, all, stream_);
-        measure("cublas", [&] {
+        measure("cuBLASLt", [&] {
           for_blas.w = product.w;
           blas->Run(for_blas, stream_);
           if (gated) RunGate(GateKind::kSilu, sums, y, rows, shape.n / 2, stream_);
         });
       }
-      for (const uint32_t tile : StreamedProducts::kTiles) {
-        if (!products_->Takes(product, tile)) continue;
-        measure(tile == 128 ? "128" : "256", [&] { products_->Run(product, tile, stream_); });
-      }
+      streamed(product, measure);
       fmt::print("{}\n", line);
     }
     Free(w);
@@ -298,7 +300,7 @@ TEST_F(StreamedProductTest, Speed) {
                       .y_stride = gated ? shape.n / 2 : shape.n,
                       .output = shape.output};
       std::string line = fmt::format("fp8  {:>8} {:>3} rows:", shape.name, rows);
-      const auto measure = [&](const char* name, auto&& run) {
+      const auto measure = [&](const std::string& name, auto&& run) {
         const double seconds = SecondsOf(
                                    [&] {
                                      for (uint32_t i = 0; i < kMatrices; ++i) {
@@ -312,9 +314,8 @@ TEST_F(StreamedProductTest, Speed) {
         line += fmt::format("  {} {:6.1f} µs {:.2f} TB/s", name, seconds * 1e6,
                             static_cast<double>(bytes + scale_bytes) / seconds / 1e12);
       };
-      measure("old", [&] { RunProduct(product, stream_); });
-      measure("128", [&] { products_->Run(product, 128, stream_); });
-      if (rows <= 64) measure("256", [&] { products_->Run(product, 256, stream_); });
+      measure("product.h", [&] { RunProduct(product, stream_); });
+      streamed(product, measure);
       fmt::print("{}\n", line);
     }
     Free(w);

@@ -24,15 +24,12 @@ inline constexpr uint32_t kConsumerWarps = kConsumers / 32;
 inline constexpr uint64_t kSumBytes = 128 * 1024;  // that a block leaves to another
 // Of shared memory, for stages; leaves room for a small kernel's blocks.
 inline constexpr uint32_t kRingBytes = 208 * 1024;
-// Weights that are asked for and have not come. More would not come faster, and everything else
-// that is read would come later.
-inline constexpr uint32_t kBytesInFlight = 80 * 1024;
 
 struct StreamedShare {
   Product product;
-  float4* sums;      // [blocks, kSumBytes]
-  uint32_t* flags;   // [blocks, kConsumerWarps]
-  uint32_t steps;    // of a tile
+  float4* sums;     // [blocks, kSumBytes]
+  uint32_t* flags;  // [blocks, kConsumerWarps]
+  uint32_t steps;   // of a tile
   uint32_t all_steps;
 };
 inline StreamedShare ShareOf(const Product& p, uint32_t tile_rows, uint32_t step_columns,
@@ -100,23 +97,23 @@ struct Ring {
   uint32_t parity = 0;  // of the phase that the stage's barriers are in, from the start on
 };
 
-// Copies weights to the stages in order, as soon as there is room, by copy(stage, walk). Whole
-// warp.
+// Copies weights to the stages in order, as soon as there is room, by copy(stage, walk). At most
+// S::kInFlight stages are asked for and have not come: more would not come faster, and everything
+// else that is read would come later. Whole warp.
 template <class S, class Copy>
 __device__ void CopyWeights(const StreamedShare& a, uint64_t* full, uint64_t* empty,
                             const Copy& copy) {
-  constexpr uint32_t kMost = kBytesInFlight / S::kWeightBytes;
-  constexpr uint32_t kInFlight = kMost < S::kStages ? kMost : S::kStages;
+  static_assert(S::kInFlight <= S::kStages);
   if (a.product.fresh) WaitForInputs();
   Ring<S::kStages> ring;
-  Ring<S::kStages> arrived;
+  Ring<S::kStages> come;
   Walk walk(a);
   const uint32_t count = StepsOf(a);
   for (uint32_t i = 0; i < count; ++i) {
     if (i >= S::kStages) AwaitPhase(&empty[ring.stage], ring.parity ^ 1);
-    if (i >= kInFlight) {
-      AwaitPhase(&full[arrived.stage], arrived.parity);
-      arrived.Advance();
+    if (i >= S::kInFlight) {
+      AwaitPhase(&full[come.stage], come.parity);
+      come.Advance();
     }
     if (threadIdx.x % 32 == 0) {
       ArriveExpecting(&full[ring.stage], S::kWeightBytes);
@@ -163,8 +160,7 @@ __device__ void Collect(const StreamedShare& a, uint32_t tile, float (&acc)[kBlo
     float4 sums[kAtOnce][kVectors];
 #pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i) {
-      const float4* const from =
-          a.sums + (block + i) * (kSumBytes / sizeof(float4)) + threadIdx.x;
+      const float4* const from = a.sums + (block + i) * (kSumBytes / sizeof(float4)) + threadIdx.x;
 #pragma unroll
       for (uint32_t v = 0; v < kVectors; ++v) {
         sums[i][v] = make_float4(0, 0, 0, 0);
