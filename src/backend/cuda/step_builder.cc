@@ -38,6 +38,7 @@ uint32_t IndexOf(const std::vector<uint32_t>& sorted, uint32_t number) {
 }
 
 constexpr uint32_t kLeastSharedKeys = 128;  // shorter prefixes are not worth a tile of their own
+constexpr uint32_t kLargeBlock = 128;       // large tiles have multiples of this number of keys
 constexpr uint32_t kFewRows = 16;           // a member with at most this many rows uses small tiles
 
 }  // namespace
@@ -339,30 +340,104 @@ void StepBuilder::AppendTiles(std::vector<AttentionTile> (&tiles)[2],
   header.tiles = Append(plan.bytes, tiles[0]);
   header.tile_rows = Append(plan.bytes, tile_rows);
   header.row_parts = Append(plan.bytes, row_parts);
+  plan.has_parts = std::ranges::any_of(row_parts, [](RowParts parts) { return parts.count > 0; });
+}
+
+namespace {
+
+uint32_t PiecesOf(uint32_t keys, uint32_t cut) {
+  return (keys + cut - 1) / cut;
+}
+
+}  // namespace
+
+// Long parts are cut so that every multiprocessor has work. Two small tiles fit on one.
+uint32_t StepBuilder::SmallCut(const std::vector<Part>& parts) const {
+  uint64_t work = 0;
+  for (const Part& part : parts) {
+    if (!part.large) work += uint64_t{part.end - part.begin} * shape_.kv_heads;
+  }
+  return static_cast<uint32_t>(
+      std::max<uint64_t>(RoundUp<uint64_t>(work / (2 * shape_.processors), kKeyBlock), kKeyBlock));
+}
+
+// A multiprocessor has one large tile at a time. The cut is chosen so that the last of them is done
+// first, by how long the longest list of tiles takes.
+uint32_t StepBuilder::LargeCut(const std::vector<Part>& parts) const {
+  // Measured in keys: what a tile costs beside them, and what merging its results costs.
+  constexpr uint32_t kTileCost = 128;
+  constexpr uint32_t kMergeCost = 256;
+  constexpr uint32_t kLeastCut = 256;
+  constexpr uint32_t kMostRounds = 6;  // of tiles on all multiprocessors, with cuts
+  uint64_t work = 0;
+  uint32_t longest = kLeastCut;
+  std::vector<uint32_t> lengths;
+  for (const Part& part : parts) {
+    if (!part.large) continue;
+    lengths.push_back(part.end - part.begin);
+    work += uint64_t{lengths.back()} * shape_.kv_heads;
+    longest = std::max(longest, lengths.back());
+  }
+  if (lengths.empty()) return longest;
+  const uint64_t processors = std::max(shape_.processors, 1U);
+  const auto tiles_of = [&](uint32_t cut) {
+    uint64_t tiles = 0;
+    for (const uint32_t length : lengths) tiles += PiecesOf(length, cut);
+    return tiles * shape_.kv_heads;
+  };
+  // Tiles are dealt as the kernel does it: the longest first, from left to right and back.
+  const auto time_of = [&](uint32_t cut) {
+    std::vector<std::pair<uint32_t, uint32_t>> costs;  // and how many tiles have it
+    for (const uint32_t length : lengths) {
+      const uint32_t pieces = PiecesOf(length, cut);
+      const uint32_t keys = RoundUp(PiecesOf(length, pieces), kLargeBlock);
+      costs.emplace_back(keys + kTileCost + (pieces > 1 ? kMergeCost : 0),
+                         pieces * shape_.kv_heads);
+    }
+    std::ranges::sort(costs, std::greater<>());
+    std::vector<uint64_t> busy(processors);
+    uint64_t item = 0;
+    for (const auto& [cost, count] : costs) {
+      for (uint32_t i = 0; i < count; ++i, ++item) {
+        const uint64_t place = item % processors;
+        busy[item / processors % 2 == 0 ? place : processors - 1 - place] += cost;
+      }
+    }
+    return std::ranges::max(busy);
+  };
+  uint32_t best = longest;
+  const uint64_t whole_rounds = (tiles_of(longest) + processors - 1) / processors;
+  if (whole_rounds > kMostRounds) {  // enough tiles, but one may be longer than all others together
+    return static_cast<uint32_t>(
+        std::max<uint64_t>(RoundUp<uint64_t>(work / processors, kLargeBlock), kLeastCut));
+  }
+  uint64_t least = time_of(best);
+  for (uint64_t rounds = whole_rounds; rounds <= kMostRounds; ++rounds) {
+    auto cut = static_cast<uint32_t>(std::max<uint64_t>(
+        RoundUp<uint64_t>(work / (rounds * processors), kLargeBlock), kLeastCut));
+    while (cut < longest && tiles_of(cut) > rounds * processors) cut += kLargeBlock;
+    if (cut >= longest) continue;
+    const uint64_t time = time_of(cut);
+    if (time < least) {
+      least = time;
+      best = cut;
+    }
+  }
+  return best;
 }
 
 void StepBuilder::AddTiles(const Batch& batch, StepHeader& header, StepPlan& plan) {
   const std::vector<Part> parts = PartsOf(batch);
   if (shape_.fixed_cut != 0) return AddFixedTiles(parts, header, plan);
 
-  // Long parts are cut so that every multiprocessor has work. Two small tiles fit on one.
-  uint64_t work[2] = {0, 0};
-  for (const Part& part : parts) {
-    work[part.large ? 1 : 0] += uint64_t{part.end - part.begin} * shape_.kv_heads;
-  }
-  const auto cut_of = [&](bool large) {
-    const uint64_t slots = uint64_t{shape_.processors} * (large ? 1 : 2);
-    const uint64_t each = work[large ? 1 : 0] / std::max<uint64_t>(slots, 1);
-    return std::max(large ? 512U : 64U, static_cast<uint32_t>(RoundUp(each, kKeyBlock)));
-  };
-  uint32_t cuts[2] = {cut_of(false), cut_of(true)};
+  uint32_t cuts[2] = {SmallCut(parts), LargeCut(parts)};
   std::vector<uint32_t> pieces(parts.size());
   std::vector<uint32_t> of_row(plan.rows);
   for (;;) {
     std::ranges::fill(of_row, 0);
     for (size_t i = 0; i < parts.size(); ++i) {
       const uint32_t cut = cuts[parts[i].large ? 1 : 0];
-      pieces[i] = (parts[i].end - parts[i].begin + cut - 1) / cut;
+      pieces[i] = PiecesOf(parts[i].end - parts[i].begin, cut);
       for (const uint32_t row : parts[i].rows) of_row[row] += pieces[i];
     }
     uint64_t needed = 0;
@@ -388,8 +463,8 @@ void StepBuilder::AddTiles(const Batch& batch, StepHeader& header, StepPlan& pla
   std::vector<TileRow> tile_rows;
   for (const size_t i : order) {
     const Part& part = parts[i];
-    const auto step = static_cast<uint32_t>(
-        RoundUp<uint64_t>((part.end - part.begin + pieces[i] - 1) / pieces[i], kKeyBlock));
+    const uint32_t step =
+        RoundUp(PiecesOf(part.end - part.begin, pieces[i]), part.large ? kLargeBlock : kKeyBlock);
     uint32_t all_see = ~0U;
     bool masked = false;
     for (const uint32_t row : part.rows) {

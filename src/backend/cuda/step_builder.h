@@ -56,6 +56,7 @@ struct StepPlan {
   uint32_t tokens = 0;  // slots of tokens
   uint32_t values = 0;  // floats of probes
   bool has_large_tiles = false;
+  bool has_parts = false;  // partial results, which are merged
   bool has_adapters = false;
   AdapterParts adapter_parts;                // of all adapters together
   std::vector<uint32_t> host_reads;          // reads whose logits the host wants, ascending
@@ -103,6 +104,9 @@ class StepBuilder {
   void AddTiles(const Batch& batch, StepHeader& header, StepPlan& plan);
   void FindPrefixes(const Batch& batch);
   std::vector<Part> PartsOf(const Batch& batch);
+  // The most keys of a tile.
+  uint32_t SmallCut(const std::vector<Part>& parts) const;
+  uint32_t LargeCut(const std::vector<Part>& parts) const;
   void AddFixedTiles(const std::vector<Part>& parts, StepHeader& header, StepPlan& plan);
   void AppendTiles(std::vector<AttentionTile> (&tiles)[2], const std::vector<TileRow>& tile_rows,
                    const std::vector<RowParts>& row_parts, StepHeader& header, StepPlan& plan);

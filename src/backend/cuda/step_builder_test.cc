@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -169,6 +170,34 @@ TEST(StepBuilder, APrefixHasTilesOfItsOwn) {
     keys += tiles[t].end_key - tiles[t].begin_key;
   }
   EXPECT_LT(keys, 1024 + 32 * 64) << "the prefix is read once";
+}
+
+// Large tiles are dealt to the multiprocessors from left to right and back (attention_hopper.cu).
+TEST(StepBuilder, LargeTilesKeepAllProcessorsBusy) {
+  const std::vector<std::vector<MemberSpec>> batches = {
+      {{.kv_tokens = 0, .rows = 2048}},
+      {{.kv_tokens = 30'000, .rows = 600}},
+      std::vector<MemberSpec>(64, {.kv_tokens = 16'400, .rows = 1, .shared_pages = 1024}),
+      std::vector<MemberSpec>(32, {.kv_tokens = 20'100, .rows = 1, .shared_pages = 1250})};
+  for (const std::vector<MemberSpec>& members : batches) {
+    const Batch batch = MakeBatch(members);
+    StepPlan plan;
+    StepBuilder(kShape).Build(batch, 1, plan);
+    const StepHeader& header = plan.header();
+    const auto* const tiles = ArrayOf<AttentionTile>(&header, header.tiles) + header.small_tiles;
+    std::vector<uint64_t> keys(kShape.processors);
+    uint64_t all = 0;
+    for (uint32_t item = 0; item < header.large_tiles * kShape.kv_heads; ++item) {
+      const AttentionTile& tile = tiles[item / kShape.kv_heads];
+      const uint32_t place = item % kShape.processors;
+      const bool back = item / kShape.processors % 2 != 0;
+      keys[back ? kShape.processors - 1 - place : place] += tile.end_key - tile.begin_key;
+      all += tile.end_key - tile.begin_key;
+    }
+    const uint64_t mean = all / kShape.processors;
+    EXPECT_LE(*std::ranges::max_element(keys), mean + mean / 6)
+        << members.size() << " members, the first with " << members[0].kv_tokens;
+  }
 }
 
 TEST(StepBuilder, SamplesSlotsAndCarriedTokens) {

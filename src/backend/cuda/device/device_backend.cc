@@ -189,7 +189,7 @@ Status DeviceBackend::AllocatePages(size_t free_before) {
   pages_ = static_cast<std::byte*>(PIE_TRY(memory_.Take(bytes, "KV pages; lower total_pages")));
   Fill(pages_, 0, bytes, stream_);
   kv.data = pages_;
-  runner_->SetPages(kv);
+  runner_->SetPages(kv, info_.total_pages);
   return {};
 }
 
@@ -318,7 +318,9 @@ void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
   }
   if (plan.rows > 0) {
     runner_->RunLayers({.count = plan.rows,
+                        .small_tiles = header.small_tiles > 0,
                         .large_tiles = plan.has_large_tiles,
+                        .partial_results = plan.has_parts,
                         .adapters = plan.has_adapters,
                         .parts = plan.adapter_parts},
                        chosen_);

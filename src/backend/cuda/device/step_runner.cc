@@ -546,10 +546,11 @@ void StepRunner::Attend(uint32_t index, const Rows& of) {
                             .sinks = layer.sinks,
                             .parts = parts_,
                             .part_logs = part_logs_,
+                            .kv_lines = in_boxes_ ? &kv_lines_ : nullptr,
                             .fixed_order = options_.deterministic};
-  RunSmallTiles(attention, options_.processors, stream_);
+  if (of.small_tiles) RunSmallTiles(attention, options_.processors, stream_);
   if (of.large_tiles) RunLargeTiles(attention, options_.processors, stream_);
-  RunMergeParts(attention, rows, stream_);
+  if (of.partial_results) RunMergeParts(attention, rows, stream_);
 }
 
 LowRankTarget StepRunner::TargetOf(AdapterTarget target, uint32_t first_column,

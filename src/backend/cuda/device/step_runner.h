@@ -50,13 +50,18 @@ class StepRunner {
                                                   Stream stream);
 
   // Keys and values of all layers, and the step's inputs on the device.
-  void SetPages(const KvShape& kv) { kv_ = kv; }
+  void SetPages(const KvShape& kv, uint64_t pages) {
+    kv_ = kv;
+    in_boxes_ = DescribeLines(kv, pages, &kv_lines_);
+  }
   void SetStep(const StepHeader* step) { step_ = step; }
 
   // From tokens to the hidden states of all rows. `chosen` holds the tokens of earlier batches.
   struct Rows {
     uint32_t count = 0;
+    bool small_tiles = true;  // these three: false if the step has none of them
     bool large_tiles = false;
+    bool partial_results = true;
     bool adapters = false;
     AdapterParts parts;  // what the adapters change
   };
@@ -130,6 +135,8 @@ class StepRunner {
   Blas* const blas_;
   const Stream stream_;
   KvShape kv_;
+  MatrixMap kv_lines_;
+  bool in_boxes_ = false;  // kv_lines_ describes the pages
   const StepHeader* step_ = nullptr;
 
   std::unique_ptr<StreamedProducts> streamed_;  // null: not on this device

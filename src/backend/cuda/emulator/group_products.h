@@ -12,6 +12,15 @@ inline void CommitGroupProducts() {}
 template <int kLeft>
 void AwaitGroupProducts() {}
 inline void ShowToGroupProducts() {}
+inline void SyncGroup(uint32_t) {
+  emulator::SyncWarpGroup();
+}
+inline void AwaitTurn(uint32_t) {}
+inline void PassTurn(uint32_t) {}
+template <int kRegisters>
+void GiveRegisters() {}
+template <int kRegisters>
+void TakeRegisters() {}
 template <size_t kTiles>
 void Settle(float (&)[kTiles][4]) {}
 template <size_t kCount>

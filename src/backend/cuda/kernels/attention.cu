@@ -1,5 +1,7 @@
 #include "backend/cuda/kernels/attention.h"
 
+#include <algorithm>
+
 #include "backend/cuda/kernels/attention_tile.cuh"
 
 namespace pie::cuda {
@@ -223,56 +225,57 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
 
 constexpr uint32_t kMergeThreads = 128;
 
-// One block per row and head. A thread has two neighbouring numbers, and every part's numbers are
-// loaded independently.
+// A block has a row and some of its heads. A thread has two neighbouring numbers, and every part's
+// numbers are loaded independently.
 __global__ void __launch_bounds__(kMergeThreads) MergeKernel(const Attention a) {
   __shared__ float weights[kMergeThreads];
   LetNextStart();
   const uint32_t row = blockIdx.x;
-  const uint32_t head = blockIdx.y;
   const RowParts parts =
       row < a.step->rows ? ArrayOf<RowParts>(a.step, a.step->row_parts)[row] : RowParts{0, 0};
   WaitForInputs();
   if (parts.count == 0) return;
-  const float* const logs = a.part_logs + static_cast<size_t>(parts.first) * a.heads + head;
-  const float* const numbers =
-      a.parts + (static_cast<size_t>(parts.first) * a.heads + head) * a.kv.head_stride;
   const size_t stride = static_cast<size_t>(a.heads) * a.kv.head_stride;
   const uint32_t d = threadIdx.x * 2;
-  float most = -INFINITY;
-  float total = 0;
-  float x = 0;
-  float y = 0;
-  for (uint32_t first = 0; first < parts.count; first += blockDim.x) {
-    const uint32_t count = min(blockDim.x, parts.count - first);
-    __syncthreads();
-    if (threadIdx.x < count) weights[threadIdx.x] = logs[(first + threadIdx.x) * a.heads];
-    __syncthreads();
-    float now = most;
-    for (uint32_t i = 0; i < count; ++i) now = fmaxf(now, weights[i]);
-    const float base = now == -INFINITY ? 0.0F : now;
-    const float shrink = exp2f(most - base);
-    most = now;
-    total *= shrink;
-    x *= shrink;
-    y *= shrink;
+  for (uint32_t head = blockIdx.y; head < a.heads; head += gridDim.y) {
+    const float* const logs = a.part_logs + static_cast<size_t>(parts.first) * a.heads + head;
+    const float* const numbers =
+        a.parts + (static_cast<size_t>(parts.first) * a.heads + head) * a.kv.head_stride;
+    float most = -INFINITY;
+    float total = 0;
+    float x = 0;
+    float y = 0;
+    for (uint32_t first = 0; first < parts.count; first += blockDim.x) {
+      const uint32_t count = min(blockDim.x, parts.count - first);
+      __syncthreads();
+      if (threadIdx.x < count) weights[threadIdx.x] = logs[(first + threadIdx.x) * a.heads];
+      __syncthreads();
+      float now = most;
+      for (uint32_t i = 0; i < count; ++i) now = fmaxf(now, weights[i]);
+      const float base = now == -INFINITY ? 0.0F : now;
+      const float shrink = exp2f(most - base);
+      most = now;
+      total *= shrink;
+      x *= shrink;
+      y *= shrink;
 #pragma unroll 8
-    for (uint32_t i = 0; i < count; ++i) {
-      const float weight = exp2f(weights[i] - base);
-      total += weight;
-      if (d < a.kv.head_stride) {
-        const float2 pair = *reinterpret_cast<const float2*>(numbers + (first + i) * stride + d);
-        x += weight * pair.x;
-        y += weight * pair.y;
+      for (uint32_t i = 0; i < count; ++i) {
+        const float weight = exp2f(weights[i] - base);
+        total += weight;
+        if (d < a.kv.head_stride) {
+          const float2 pair = *reinterpret_cast<const float2*>(numbers + (first + i) * stride + d);
+          x += weight * pair.x;
+          y += weight * pair.y;
+        }
       }
     }
-  }
-  if (a.sinks != nullptr && most != -INFINITY) total += exp2f(a.sinks[head] * kLog2E - most);
-  const float inverse = total > 0 ? 1 / total : 0.0F;
-  if (d < a.kv.head_stride) {
-    bf16* const out = static_cast<bf16*>(a.out) +
-                      (row * static_cast<size_t>(a.heads) + head) * a.kv.head_stride + d;
-    *reinterpret_cast<uint32_t*>(out) = PackBf16(x * inverse, y * inverse);
+    if (a.sinks != nullptr && most != -INFINITY) total += exp2f(a.sinks[head] * kLog2E - most);
+    const float inverse = total > 0 ? 1 / total : 0.0F;
+    if (d < a.kv.head_stride) {
+      bf16* const out = static_cast<bf16*>(a.out) +
+                        (row * static_cast<size_t>(a.heads) + head) * a.kv.head_stride + d;
+      *reinterpret_cast<uint32_t*>(out) = PackBf16(x * inverse, y * inverse);
+    }
   }
 }
 
@@ -338,7 +341,10 @@ void RunLargeTiles(const Attention& attention, int processors, Stream stream) {
 
 void RunMergeParts(const Attention& attention, uint32_t rows, Stream stream) {
   const uint32_t threads = attention.kv.head_stride > 128 ? 128 : 64;
-  Launch(MergeKernel, dim3(rows, attention.heads), dim3(threads), 0, stream, attention);
+  // As many blocks as run at once: most rows of a long prompt have nothing to merge.
+  const uint32_t each = static_cast<uint32_t>(processors) * 32 / std::max(rows, 1U);
+  Launch(MergeKernel, dim3(rows, std::clamp(each, 1U, attention.heads)), dim3(threads), 0, stream,
+         attention);
 }
 
 }  // namespace pie::cuda

@@ -34,9 +34,16 @@ struct Attention {
   const float* sinks = nullptr;  // [heads]; null: none
   float* parts = nullptr;        // [parts, heads, head_stride]
   float* part_logs = nullptr;    // [parts, heads]: log2 of the sum of weights
+  // All lines of the pages (DescribeLines), in the host's memory during the launch. Null: the lines
+  // are not copied in boxes.
+  const MatrixMap* kv_lines = nullptr;
   // A row's result does not depend on the size of its tile: sums have one order in all kernels.
   bool fixed_order = false;
 };
+
+// For Attention::kv_lines: the lines of `pages` pages as one matrix. False: the device copies no
+// boxes of it, because of its kind, or because the keys of a page are no whole boxes.
+bool DescribeLines(const KvShape& kv, uint64_t pages, MatrixMap* map);
 
 // Both run on every multiprocessor and take tiles in turn. A step without tiles of one size may
 // skip that launch.

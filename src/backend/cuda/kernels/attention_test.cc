@@ -95,10 +95,21 @@ class AttentionTest : public OnDevice {
     auto kv = RandomBFloats(next_page * page, 1);
     KvShape shape{
         .page_tokens = c.page_tokens, .kv_heads = c.kv_heads, .head_stride = c.dim, .fp8 = c.fp8};
-    shape.layer_offset = 32;  // not the first layer
-    shape.page_bytes = shape.layer_bytes() + 32;
+    shape.layer_offset = shape.line_bytes();  // not the first layer
+    shape.page_bytes = shape.layer_bytes() + 2 * shape.line_bytes();
+    for (const Batch::Member& member : batch.members) {  // what is not written yet is no number
+      const uint32_t end = (member.kv_tokens + member.rows) % c.page_tokens;
+      if (end == 0) continue;
+      const size_t last = batch.pages[member.first_page + member.pages - 1].value * page;
+      for (size_t at = last; at < last + page; at += line) {
+        std::fill_n(kv.begin() + static_cast<ptrdiff_t>(at + size_t{end} * c.dim),
+                    (c.page_tokens - end) * c.dim, uint16_t{0x7FC0});
+      }
+    }
     const DeviceArray device_kv(PagesOf(shape, kv), stream_);
     shape.data = device_kv.data();
+    MatrixMap lines;
+    const bool in_boxes = DescribeLines(shape, next_page, &lines);
     const auto q = RandomBFloats(size_t{plan.rows} * c.heads * c.dim, 2);
     const auto sinks = RandomFloats(c.heads, 3);
     const float scale = 2 / std::sqrt(static_cast<float>(c.dim));
@@ -120,6 +131,7 @@ class AttentionTest : public OnDevice {
                               .sinks = c.sinks ? device_sinks.data() : nullptr,
                               .parts = parts.data(),
                               .part_logs = logs.data(),
+                              .kv_lines = in_boxes ? &lines : nullptr,
                               .fixed_order = c.fixed_order};
     RunSmallTiles(attention, 132, stream_);
     RunLargeTiles(attention, 132, stream_);
@@ -259,7 +271,7 @@ TEST_F(AttentionTest, WritesKeysAndValuesInFp8) {
 }
 
 TEST_F(AttentionTest, PagesOfEverySize) {
-  for (const uint32_t page_tokens : {1U, 7U, 16U, 32U, 64U}) {
+  for (const uint32_t page_tokens : {1U, 7U, 8U, 24U, 32U, 64U, 128U}) {
     EXPECT_LT(Run({.dim = 128, .page_tokens = page_tokens, .members = {{500, 1}, {200, 40}}}), 1e-2)
         << page_tokens;
   }
@@ -283,27 +295,44 @@ TEST_F(AttentionTest, PrefixesAreReadOnce) {
   EXPECT_LT(Run({.masks = true, .shared_pages = 20, .members = members}), 1e-2);
 }
 
-// Prints the bandwidth at which attention reads the KV cache, for Llama 3's heads.
+// Prints the bandwidth at which attention reads the KV cache, and its products a second, for heads
+// as in Llama 3.
 TEST_F(AttentionTest, Speed) {
   constexpr uint32_t kHeads = 32;
   constexpr uint32_t kKvHeads = 8;
-  constexpr uint32_t kDim = 128;
   constexpr uint32_t kPageTokens = 32;
+  constexpr uint32_t kPrefixPages = 512;
   struct Load {
     uint32_t sequences, tokens, rows;
-    bool shared;
+    bool shared = false;
+    uint32_t dim = 128;
+    bool fp8 = false;
   };
-  for (const Load& load : {Load{1, 1023, 1, false},
-                           {1, 16383, 1, false},
-                           {8, 1023, 1, false},
-                           {64, 1023, 1, false},
-                           {64, 4095, 1, false},
-                           {256, 1023, 1, false},
+  for (const Load& load : {Load{1, 1023, 1},
+                           {1, 16383, 1},
+                           {8, 1023, 1},
+                           {64, 1023, 1},
+                           {64, 4095, 1},
+                           {256, 1023, 1},
+                           {16, 16400, 1, true},
+                           {32, 16400, 1, true},
                            {64, 16400, 1, true},
-                           {1, 0, 2048, false}}) {
+                           {128, 16400, 1, true},
+                           {1, 0, 512},
+                           {1, 0, 2048},
+                           {4, 0, 2048},
+                           {1, 0, 8192},
+                           {1, 30'000, 600},
+                           {64, 1023, 1, false, 128, true},
+                           {64, 16400, 1, true, 128, true},
+                           {1, 0, 2048, false, 128, true},
+                           {64, 16400, 1, true, 64},
+                           {1, 0, 2048, false, 64},
+                           {1, 0, 8192, false, 64}}) {
     Batch batch;
     const uint32_t pages = (load.tokens + load.rows + kPageTokens - 1) / kPageTokens;
-    uint32_t next_page = 0;
+    uint32_t next_page = load.shared ? kPrefixPages : 0;
+    double seen = 0;  // keys, of all rows
     for (uint32_t i = 0; i < load.sequences; ++i) {
       batch.members.push_back({.first_row = i * load.rows,
                                .rows = load.rows,
@@ -311,79 +340,80 @@ TEST_F(AttentionTest, Speed) {
                                .pages = pages,
                                .kv_tokens = load.tokens});
       for (uint32_t p = 0; p < pages; ++p) {
-        const bool common = load.shared && p < 512;
-        batch.pages.push_back({common ? p : 512 * (load.shared ? 1 : 0) + next_page++});
+        batch.pages.push_back({load.shared && p < kPrefixPages ? p : next_page++});
       }
       for (uint32_t r = 0; r < load.rows; ++r) {
         batch.tokens.push_back(0);
         batch.positions.push_back(load.tokens + r);
+        seen += load.tokens + r + 1;
       }
     }
-    next_page += load.shared ? 512 : 0;
     StepBuilder builder({.page_tokens = kPageTokens,
                          .vocab = 100,
                          .group = kHeads / kKvHeads,
                          .kv_heads = kKvHeads,
-                         .large_lines = 128,
+                         .large_lines = LargeTileLines(load.dim),
                          .processors = 132,
                          .max_parts = 8192,
                          .max_members = 256});
     StepPlan plan;
     builder.Build(batch, 1, plan);
-    const size_t page = size_t{2} * kKvHeads * kPageTokens * kDim;
+    KvShape shape{.page_tokens = kPageTokens,
+                  .page_shift = 5,
+                  .kv_heads = kKvHeads,
+                  .head_stride = load.dim,
+                  .fp8 = load.fp8};
+    const uint64_t layer_bytes = next_page * shape.layer_bytes();
     // Several layers, so that the cache does not help.
-    const auto layers =
-        static_cast<uint32_t>(std::max<size_t>(2, (size_t{1} << 30) / (next_page * page * 2)));
-    void* const kv = Allocate(size_t{next_page} * page * 2 * layers);
+    const auto layers = static_cast<uint32_t>(std::max<size_t>(2, (size_t{1} << 30) / layer_bytes));
+    void* const kv = Allocate(layer_bytes * layers);
     ASSERT_NE(kv, nullptr);
-    Fill(kv, 0x3C, size_t{next_page} * page * 2 * layers, stream_);
-    const DeviceArray q(RandomBFloats(size_t{plan.rows} * kHeads * kDim, 2), stream_);
-    const DeviceArray out(std::vector<uint16_t>(size_t{plan.rows} * kHeads * kDim), stream_);
+    Fill(kv, 0x3C, layer_bytes * layers, stream_);
+    shape.data = kv;
+    shape.page_bytes = layers * shape.layer_bytes();
+    const DeviceArray q(RandomBFloats(size_t{plan.rows} * kHeads * load.dim, 2), stream_);
+    const DeviceArray out(std::vector<uint16_t>(size_t{plan.rows} * kHeads * load.dim), stream_);
     const DeviceArray step(plan.bytes, stream_);
-    const DeviceArray parts(std::vector<float>(size_t{8192} * kHeads * kDim), stream_);
+    const DeviceArray parts(std::vector<float>(size_t{8192} * kHeads * load.dim), stream_);
     const DeviceArray logs(std::vector<float>(size_t{8192} * kHeads), stream_);
-    const auto run = [&] {
-      for (uint32_t layer = 0; layer < layers; ++layer) {
-        Attention attention{.step = reinterpret_cast<const StepHeader*>(step.data()),
-                            .kv = {.data = kv,
-                                   .page_bytes = page * 2 * layers,
-                                   .layer_offset = page * 2 * layer,
-                                   .page_tokens = kPageTokens,
-                                   .page_shift = 5,
-                                   .kv_heads = kKvHeads,
-                                   .head_stride = kDim},
-                            .q = q.data(),
-                            .out = out.data(),
-                            .heads = kHeads,
-                            .scale = 0.1F,
-                            .parts = parts.data(),
-                            .part_logs = logs.data()};
-        RunSmallTiles(attention, 132, stream_);
-        if (plan.has_large_tiles) RunLargeTiles(attention, 132, stream_);
-        RunMergeParts(attention, plan.rows, stream_);
-      }
+    MatrixMap lines;
+    const bool in_boxes = DescribeLines(shape, next_page, &lines);
+    const auto print = [&](const char* what, bool small, bool large, bool merge) {
+      const auto run = [&] {
+        for (uint32_t layer = 0; layer < layers; ++layer) {
+          shape.layer_offset = layer * shape.layer_bytes();
+          const Attention attention{.step = reinterpret_cast<const StepHeader*>(step.data()),
+                                    .kv = shape,
+                                    .q = q.data(),
+                                    .out = out.data(),
+                                    .heads = kHeads,
+                                    .scale = 0.1F,
+                                    .parts = parts.data(),
+                                    .part_logs = logs.data(),
+                                    .kv_lines = in_boxes ? &lines : nullptr};
+          if (small && plan.header().small_tiles > 0) RunSmallTiles(attention, 132, stream_);
+          if (large && plan.has_large_tiles) RunLargeTiles(attention, 132, stream_);
+          if (merge && plan.has_parts) RunMergeParts(attention, plan.rows, stream_);
+        }
+      };
+      const double seconds = SecondsOf(run, 1, stream_) / layers;
+      const auto bytes = static_cast<double>(layer_bytes);
+      const double flop = 4.0 * seen * kHeads * load.dim;
+      fmt::print(
+          "{:>3} × {:>5}, {} rows, heads of {}{}{}{}: {:7.1f} µs a layer, {:.2f} TB/s, {:.0f} "
+          "TFLOP/s\n",
+          load.sequences, load.tokens + load.rows, load.rows, load.dim,
+          load.shared ? ", behind one prefix" : "", load.fp8 ? ", fp8" : "", what, seconds * 1e6,
+          bytes / seconds / 1e12, flop / seconds / 1e12);
     };
-    run();
-    Synchronize(stream_);
-    BeginCapture(stream_);
-    run();
-    const Graph graph = EndCapture(stream_);
-    ASSERT_NE(graph, nullptr);
-    RunGraph(graph, stream_);
-    const Event begin = MakeEvent();
-    const Event end = MakeEvent();
-    RecordEvent(begin, stream_);
-    RunGraph(graph, stream_);
-    RecordEvent(end, stream_);
-    const double seconds = MillisecondsBetween(begin, end) / 1e3 / layers;
-    const double bytes = 1.0 * next_page * page * 2;
-    const double flop = load.rows == 1 ? 0 : 2.0 * load.rows * load.rows * kHeads * kDim;
-    fmt::print("{:>3} × {:>5}{}: {:7.1f} µs a layer, {:.2f} TB/s, {:.0f} TFLOP/s\n", load.sequences,
-               load.tokens + load.rows, load.shared ? " behind one prefix" : "", seconds * 1e6,
-               bytes / seconds / 1e12, flop / seconds / 1e12);
-    DestroyGraph(graph);
-    DestroyEvent(begin);
-    DestroyEvent(end);
+    if (plan.has_large_tiles) {
+      const StepHeader& h = plan.header();
+      fmt::print("{} small tiles, {} large tiles\n", h.small_tiles, h.large_tiles);
+      if (h.small_tiles > 0) print(", small tiles", true, false, false);
+      if (plan.has_parts) print(", merge", false, false, true);
+      print(", large tiles", false, true, false);
+    }
+    print("", true, true, true);
     Free(kv);
   }
 }

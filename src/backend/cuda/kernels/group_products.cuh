@@ -40,7 +40,7 @@ __device__ void AwaitGroupProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 __device__ inline void ShowToGroupProducts() {
-  asm volatile("fence.proxy.async;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 // Called after an Await: keeps the compiler from reading these results earlier.
 template <int kTiles>
@@ -58,6 +58,30 @@ __device__ void Hold(uint32_t (&a)[kCount][4]) {
   for (int i = 0; i < kCount; ++i) {
     asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3])::"memory");
   }
+}
+
+// Waits for the other threads of this warp group. `barrier` is the group's own number, from 1 on.
+__device__ inline void SyncGroup(uint32_t barrier) {
+  asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
+}
+
+// Two warp groups take turns: a group waits at its barrier until the other group passes the turn.
+__device__ inline void AwaitTurn(uint32_t barrier) {
+  asm volatile("bar.sync %0, 256;" ::"r"(barrier) : "memory");
+}
+__device__ inline void PassTurn(uint32_t barrier_of_other) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(barrier_of_other) : "memory");
+}
+
+// Changes how many registers the threads of this warp group have: all of its warps call it. Others
+// get what is given up.
+template <int kRegisters>
+__device__ void GiveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ void TakeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
 #define PIE_FOUR(x) "+f"((x)[0]), "+f"((x)[1]), "+f"((x)[2]), "+f"((x)[3])

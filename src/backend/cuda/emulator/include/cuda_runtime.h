@@ -117,6 +117,9 @@ inline unsigned long long __float2ull_rn(float x) {
 inline float __expf(float x) {
   return std::exp(x);
 }
+inline float __fdividef(float x, float y) {
+  return x / y;
+}
 inline float rsqrtf(float x) {
   return 1 / std::sqrt(x);
 }
