@@ -10,8 +10,12 @@
 namespace pie::cuda {
 namespace {
 
-// Without a measurement, products of more rows go to cuBLASLt.
+// Without a measurement, products of more rows go to cuBLASLt, or where that has nothing for them,
+// of more than kTinyRows to streamed_product.h.
 constexpr uint32_t kFewRows = 16;
+constexpr uint32_t kTinyRows = 8;
+// Of a product in bfloat16 that is measured as a streamed one, too.
+constexpr uint32_t kMostStreamedRows = 64;
 // Above this, rows are rounded up, so that cuBLASLt sees few different shapes.
 constexpr uint32_t kRowStep = 64;
 // A packed matrix of a layer is multiplied without unpacking by at most this many rows. For more
@@ -48,6 +52,7 @@ Result<std::unique_ptr<StepRunner>> StepRunner::Make(const ModelConfig& config,
 }
 
 Status StepRunner::Allocate() {
+  streamed_ = StreamedProducts::Make();
   max_rows_ = RoundUp(std::max(options_.max_rows, kLogitRows), std::max(kRowStep, kFixedRows));
   const uint64_t rows = max_rows_;
   const uint64_t hidden = config_.hidden_size;
@@ -160,15 +165,40 @@ BlasProduct StepRunner::ForBlas(const Product& product) const {
   return blas;
 }
 
-bool StepRunner::UsesBlas(const Product& product) const {
-  if (blas_ == nullptr || product.kind != WeightKind::kBf16 || product.tiles != nullptr ||
-      product.bias != nullptr || product.n % 8 != 0 || product.x_stride != product.k) {
-    return false;
+uint32_t StepRunner::TileOf(Way way) {
+  return StreamedProducts::kTiles[way == Way::kStreamedLarge ? 1 : 0];
+}
+
+bool StepRunner::Can(Way way, const Product& product) const {
+  switch (way) {
+    case Way::kOwn:
+      return true;
+    case Way::kBlas:
+      return blas_ != nullptr && product.tiles == nullptr && product.bias == nullptr &&
+             product.n % 8 == 0 && product.x_stride == product.k &&
+             (product.kind == WeightKind::kBf16 || Unpacks(product));
+    case Way::kStreamed:
+    case Way::kStreamedLarge:
+      return streamed_ != nullptr && streamed_->Takes(product, TileOf(way));
   }
-  const uint32_t rows = options_.deterministic ? kFixedRows : product.rows;
-  const auto measured = blas_is_faster_.find({product.n, product.k, rows, product.output});
-  if (options_.deterministic) return measured != blas_is_faster_.end();
-  return measured == blas_is_faster_.end() ? product.rows > kFewRows : measured->second;
+  return false;
+}
+
+StepRunner::Way StepRunner::WayOf(const Product& product) const {
+  if (options_.deterministic) {
+    if (Can(Way::kStreamed, product)) return Way::kStreamed;
+    Product fixed = product;
+    fixed.rows = kFixedRows;
+    return alike_.contains(KeyOf(fixed)) ? Way::kBlas : Way::kOwn;
+  }
+  const auto measured = fastest_.find(KeyOf(product));
+  if (measured != fastest_.end()) return measured->second;
+  const bool some = product.rows > kTinyRows && product.rows <= StreamedProducts::kMostRows;
+  const bool blas = Can(Way::kBlas, product) && product.rows > kFewRows;
+  if (some && (!blas || product.kind != WeightKind::kBf16) && Can(Way::kStreamed, product)) {
+    return Way::kStreamed;
+  }
+  return blas ? Way::kBlas : Way::kOwn;
 }
 
 // In deterministic mode, equal numbers of rows make one algorithm serve every batch.
@@ -189,8 +219,15 @@ void StepRunner::RunBlas(const Product& product) {
 
 void StepRunner::Multiply(const Product& of) {
   if (of.rows == 0 || options_.skip_products) return;
+  MultiplyBy(WayOf(of), of);
+}
+
+void StepRunner::MultiplyBy(Way way, const Product& of) {
+  if (way == Way::kStreamed || way == Way::kStreamedLarge) {
+    return streamed_->Run(of, TileOf(way), stream_);
+  }
   const Product product = Unpacked(of);
-  if (!UsesBlas(product)) return RunProduct(product, stream_);
+  if (way == Way::kOwn) return RunProduct(product, stream_);
   RunBlas(product);
   if (product.output == ProductOutput::kGated) {
     RunGate(product.gate, gate_up_, product.y, product.rows, product.n / 2, stream_);
@@ -220,34 +257,82 @@ void StepRunner::MultiplyQkv(const DeviceLayer& layer, const Product& whole) {
   if (unpacks) Multiply(AsUnpacked(whole));
 }
 
+float StepRunner::TimeOf(Way way, Product product, const std::vector<DeviceMatrix>& matrices) {
+  constexpr int kTimes = 3;
+  const auto run = [&] {
+    for (const DeviceMatrix& matrix : matrices) {
+      SetMatrix(product, matrix);
+      MultiplyBy(way, product);
+    }
+  };
+  run();
+  Synchronize(stream_);
+  BeginCapture(stream_);
+  for (int i = 0; i < kTimes; ++i) run();
+  const Graph graph = EndCapture(stream_);
+  if (graph == nullptr) return -1;
+  const Event begin = MakeEvent();
+  const Event end = MakeEvent();
+  RunGraph(graph, stream_);
+  RecordEvent(begin, stream_);
+  RunGraph(graph, stream_);
+  RecordEvent(end, stream_);
+  const float milliseconds = MillisecondsBetween(begin, end);
+  DestroyGraph(graph);
+  DestroyEvent(begin);
+  DestroyEvent(end);
+  return milliseconds / static_cast<float>(kTimes * matrices.size());
+}
+
 void StepRunner::Tune(uint32_t rows) {
   if (blas_ == nullptr || rows == 0) return;
   rows = options_.deterministic ? kFixedRows : std::min(rows, max_rows_);
   constexpr size_t kMatrices = 4;  // together larger than the cache, except for tiny models
-  const auto tune = [&](Product product, auto&& matrix_of) {
-    const Measured key(product.n, product.k, rows, product.output);
-    if (product.n % 8 != 0 || blas_is_faster_.contains(key)) return;
-    std::vector<const void*> matrices;
-    if (product.kind != WeightKind::kBf16) {
-      if (!Unpacks(product)) return;
-      product = AsUnpacked(product);
+  const auto tune = [&](const Product& product, auto&& matrix_of) {
+    if (fastest_.contains(KeyOf(product))) return;
+    if (options_.deterministic && Can(Way::kStreamed, product)) return;
+    std::vector<DeviceMatrix> matrices;
+    if (product.w == unpacked_) matrices = {{.data = unpacked_}};
+    for (size_t i = 0; i < weights_.layers.size() && matrices.size() < kMatrices; ++i) {
+      if (product.w == unpacked_) break;
+      const DeviceMatrix& matrix = matrix_of(weights_.layers[i]);
+      if (matrix.kind == product.kind) matrices.push_back(matrix);
+      if (matrix.data == weights_.output.data) break;
     }
-    if (product.w == unpacked_) {
-      matrices = {unpacked_};
-    } else {
-      for (size_t i = 0; i < weights_.layers.size() && matrices.size() < kMatrices; ++i) {
-        const DeviceMatrix& matrix = matrix_of(weights_.layers[i]);
-        if (matrix.kind == WeightKind::kBf16) matrices.push_back(matrix.data);
+    if (Can(Way::kBlas, product)) {
+      std::vector<const void*> unpacked;
+      for (const DeviceMatrix& matrix : matrices) unpacked.push_back(matrix.data);
+      if (product.kind != WeightKind::kBf16) unpacked = {unpacked_};
+      const BlasProduct for_blas = ForBlas(product);
+      if (options_.deterministic) {
+        if (blas_->TuneAlike(for_blas, unpacked, stream_) > 0) alike_.insert(KeyOf(product));
+        return;
       }
+      if (blas_->Tune(for_blas, unpacked, stream_) < 0) return;
     }
-    const BlasProduct for_blas = ForBlas(product);
-    if (options_.deterministic) {
-      if (blas_->TuneAlike(for_blas, matrices, stream_) > 0) blas_is_faster_[key] = true;
+    if (options_.deterministic) return;
+    // For more than one row, our product of few rows is slower in a step than alone.
+    std::vector<Way> ways;
+    if (rows == 1 || !Can(Way::kBlas, product)) ways.push_back(Way::kOwn);
+    if (rows > 1 && Can(Way::kBlas, product)) ways.push_back(Way::kBlas);
+    // From some tens of rows on, cuBLASLt always wins in bfloat16.
+    const uint32_t most =
+        product.kind == WeightKind::kBf16 ? kMostStreamedRows : StreamedProducts::kMostRows;
+    for (const Way way : {Way::kStreamed, Way::kStreamedLarge}) {
+      const bool fits = rows > 1 && rows <= most;
+      if (fits && Can(way, product)) ways.push_back(way);
+    }
+    if (ways.size() == 1) {
+      fastest_[KeyOf(product)] = ways[0];
       return;
     }
-    // For more than one row, our own products are slower in a step than alone.
-    const bool works = blas_->Tune(for_blas, matrices, stream_) > 0;
-    blas_is_faster_[key] = works && rows > 1;
+    float best = -1;
+    for (const Way way : ways) {
+      const float time = TimeOf(way, product, matrices);
+      if (time < 0 || (best >= 0 && time >= best)) continue;
+      best = time;
+      fastest_[KeyOf(product)] = way;
+    }
   };
   using Layer = const DeviceLayer&;
   using Matrix = const DeviceMatrix&;
@@ -500,18 +585,18 @@ void StepRunner::AdaptExperts(const Product& product, uint32_t layer, bool x_is_
 void StepRunner::FeedForward(uint32_t index, const Rows& rows) {
   using Order = LowRankTarget::Order;
   const DeviceLayer& layer = weights_.layers[index];
-  Product gate_up = GateUpOf(layer, rows.count);
+  const Product gate_up = GateUpOf(layer, rows.count);
   const Product down = DownOf(layer, rows.count, FfnAdds(layer));
   if (rows.adapters) {  // they change what the activation sees
-    gate_up = Unpacked(gate_up);
     Product sums = gate_up;
     sums.output = ProductOutput::kBf16;
     sums.y = gate_up_;
     sums.y_stride = gate_up.n;
-    if (UsesBlas(gate_up)) {
-      RunBlas(gate_up);
+    const Way way = WayOf(gate_up);
+    if (way == Way::kBlas) {
+      RunBlas(Unpacked(gate_up));
     } else {
-      RunProduct(sums, stream_);
+      MultiplyBy(way, sums);
     }
     Adapt(sums, index,
           {TargetOf(AdapterTarget::kGate, 0, Order::kGrouped),

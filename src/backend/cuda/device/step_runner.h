@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "backend/cuda/kernels/product.h"
 #include "backend/cuda/kernels/sampling.h"
 #include "backend/cuda/kernels/step.h"
+#include "backend/cuda/kernels/streamed_product.h"
 #include "backend/cuda/step_builder.h"
 #include "base/result.h"
 #include "model/adapter/adapter.h"
@@ -118,8 +120,15 @@ class StepRunner {
   bool Unpacks(const Product& product) const;
   Product Unpacked(const Product& product) const;
   Product AsUnpacked(Product product) const;
+  // Kernels that can compute a product.
+  enum class Way : uint8_t { kOwn, kBlas, kStreamed, kStreamedLarge };
+  static uint32_t TileOf(Way way);  // of a streamed product
+  Way WayOf(const Product& product) const;
+  bool Can(Way way, const Product& product) const;
+  void MultiplyBy(Way way, const Product& product);
+  // Milliseconds of a product, as it runs in a step: in a graph, after others of its kind.
+  float TimeOf(Way way, Product product, const std::vector<DeviceMatrix>& matrices);
   void RunBlas(const Product& product);
-  bool UsesBlas(const Product& product) const;
   BlasProduct ForBlas(const Product& product) const;
   Product QkvOf(const DeviceLayer& layer, uint32_t rows) const;
   Product OOf(const DeviceLayer& layer, uint32_t rows, bool add) const;
@@ -138,9 +147,15 @@ class StepRunner {
   bool in_boxes_ = false;  // kv_lines_ describes the pages
   const StepHeader* step_ = nullptr;
 
-  // Products of these sizes, rows and outputs are measured: true if cuBLASLt is faster.
-  using Measured = std::tuple<uint32_t, uint32_t, uint32_t, ProductOutput>;
-  std::map<Measured, bool> blas_is_faster_;
+  std::unique_ptr<StreamedProducts> streamed_;  // null: not on this device
+  // The fastest way of products that were measured, by their sizes, rows, outputs and weights.
+  using Measured = std::tuple<uint32_t, uint32_t, uint32_t, ProductOutput, WeightKind>;
+  static Measured KeyOf(const Product& product) {
+    return {product.n, product.k, product.rows, product.output, product.kind};
+  }
+  std::map<Measured, Way> fastest_;
+  // Shapes for which cuBLASLt has an algorithm that computes rows alike: in deterministic mode.
+  std::set<Measured> alike_;
 
   std::unique_ptr<ResidentRunner> resident_;
   DeviceMemory memory_;

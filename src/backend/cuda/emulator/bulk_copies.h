@@ -34,19 +34,22 @@ inline void CopyBox(void* to_shared, const MatrixMap& map, uint32_t column, uint
                     uint64_t* barrier) {
   CUtensorMap matrix;
   std::memcpy(&matrix, &map, sizeof matrix);
-  const uint32_t bytes = matrix.box_rows * 128;
+  const uint32_t row_bytes = matrix.box_columns * matrix.number_bytes;
+  const uint32_t bytes = matrix.box_rows * row_bytes;
   std::memset(to_shared, 0xFF, bytes);
   emulator::ArriveLater(barrier, bytes, [=] {
     const uint32_t place = SharedAddress(to_shared);
-    for (uint32_t i = 0; i < matrix.box_rows * 64; ++i) {
-      const uint64_t from_row = uint64_t{row} + i / 64;
-      const uint64_t from_column = uint64_t{column} + i % 64;
-      const uint32_t to = place + i * 2;
-      char* const at = emulator::SharedMemory() + (to ^ (to >> 3 & 0x70U));
+    const uint32_t size = matrix.number_bytes;
+    for (uint32_t i = 0; i < matrix.box_rows * matrix.box_columns; ++i) {
+      const uint64_t from_row = uint64_t{row} + i / matrix.box_columns;
+      const uint64_t from_column = uint64_t{column} + i % matrix.box_columns;
+      const uint32_t to = place + i * size;
+      char* const at =
+          emulator::SharedMemory() + (matrix.is_permuted != 0 ? to ^ (to >> 3 & 0x70U) : to);
       if (from_row < matrix.rows && from_column < matrix.columns) {
-        std::memcpy(at, matrix.data + from_row * matrix.row_bytes + from_column * 2, 2);
+        std::memcpy(at, matrix.data + from_row * matrix.row_bytes + from_column * size, size);
       } else {
-        std::memset(at, 0, 2);
+        std::memset(at, 0, size);
       }
     }
   });

@@ -23,6 +23,8 @@ template <int kRegisters>
 void TakeRegisters() {}
 template <size_t kTiles>
 void Settle(float (&)[kTiles][4]) {}
+template <size_t kCount>
+void Hold(uint32_t (&)[kCount][4]) {}
 
 // Parts of an operand's description (OperandAt).
 struct Operand {
@@ -60,6 +62,29 @@ void GroupScores(float (&d)[kTiles][4], uint64_t a, uint64_t b, bool add) {
       float sum = add ? d[n][i] : 0.0F;
       for (unsigned k = 0; k < 16; ++k) {
         sum += rows.Along(first + i / 2 * 8, k) * columns.Along(n * 8 + lane % 4 * 2 + i % 2, k);
+      }
+      d[n][i] = sum;
+    }
+  }
+}
+
+template <size_t kTiles>
+void GroupScores(float (&d)[kTiles][4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                 uint64_t b, bool add) {
+  struct Registers {
+    uint32_t a[4];
+  };
+  emulator::SyncWarpGroup();
+  const auto of = emulator::Exchange(Registers{{a0, a1, a2, a3}});
+  const Operand columns(b);
+  const unsigned lane = emulator::Lane();
+  for (unsigned n = 0; n < kTiles; ++n) {
+    for (unsigned i = 0; i < 4; ++i) {
+      float sum = add ? d[n][i] : 0.0F;
+      for (unsigned k = 0; k < 16; ++k) {
+        const uint32_t pair = of[lane / 4 * 4 + k % 8 / 2].a[k / 8 * 2 + i / 2];
+        sum +=
+            Bf16Of(pair, static_cast<int>(k % 2)) * columns.Along(n * 8 + lane % 4 * 2 + i % 2, k);
       }
       d[n][i] = sum;
     }

@@ -27,6 +27,13 @@ inline uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(static_cast<const char*>(pointer) - emulator::SharedMemory());
 }
 
+inline void Raise(uint32_t* flag) {
+  *flag = 1;
+}
+inline void AwaitRaised(const uint32_t* flag) {
+  while (*flag == 0) emulator::Yield();
+}
+
 inline void CopyAsync(uint32_t to, const void* from, bool real) {
   emulator::CopyLater(to, from, real);
 }

@@ -80,19 +80,27 @@ cudaError_t Do(std::function<void()> call) {
   return cudaSuccess;
 }
 
-// cuTensorMapEncodeTiled, for matrices of bfloat16 with boxes of 64 columns.
-CUresult DescribeMatrix(CUtensorMap* map, CUtensorMapDataType, cuuint32_t dimensions, void* data,
-                        const cuuint64_t* size, const cuuint64_t* strides, const cuuint32_t* box,
-                        const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                        CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+// cuTensorMapEncodeTiled, for matrices of bfloat16 with permuted boxes of 64 columns, and of words
+// of 8 bytes with boxes as they are.
+CUresult DescribeMatrix(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t dimensions,
+                        void* data, const cuuint64_t* size, const cuuint64_t* strides,
+                        const cuuint32_t* box, const cuuint32_t*, CUtensorMapInterleave,
+                        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
+                        CUtensorMapFloatOOBfill) {
   const bool fits = dimensions == 2 && reinterpret_cast<uintptr_t>(data) % 16 == 0 &&
-                    strides[0] % 16 == 0 && box[0] == 64 && box[1] >= 1 && box[1] <= 256;
-  if (!fits) return CUDA_ERROR_INVALID_VALUE;
+                    strides[0] % 16 == 0 && box[0] <= 256 && box[1] >= 1 && box[1] <= 256;
+  const bool permuted = swizzle == CU_TENSOR_MAP_SWIZZLE_128B;
+  const cuuint32_t bytes = type == CU_TENSOR_MAP_DATA_TYPE_UINT64 ? 8 : 2;
+  if (!fits || (permuted && box[0] * bytes != 128) || box[0] * bytes % 16 != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   *map = {.data = static_cast<const char*>(data),
           .rows = size[1],
           .columns = size[0],
           .row_bytes = strides[0],
           .box_rows = box[1],
+          .box_columns = box[0],
+          .number_bytes = bytes,
+          .is_permuted = permuted ? 1U : 0U,
           .unused = {}};
   return CUDA_SUCCESS;
 }

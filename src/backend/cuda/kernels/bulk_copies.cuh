@@ -74,7 +74,8 @@ __device__ inline void BulkCopy(void* to_shared, const void* from, uint32_t byte
 
 // Copies a box of a matrix (DescribeMatrix): 64 columns of some rows, each row 128 bytes in shared
 // memory with its 16-byte chunks permuted as OperandAt describes (group_products.cuh). What is
-// outside the matrix becomes zeros. `to_shared` is a multiple of 1,024.
+// outside the matrix becomes zeros. `to_shared` is a multiple of 1,024. A box of words
+// (DescribeWords) is not permuted, and its place is a multiple of 128.
 __device__ inline void CopyBox(void* to_shared, const MatrixMap& matrix, uint32_t column,
                                uint32_t row, uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900

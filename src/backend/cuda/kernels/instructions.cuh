@@ -52,6 +52,18 @@ __device__ inline uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+// Tells another block that what this thread's warp wrote before can be read. Flags begin as 0.
+__device__ inline void Raise(uint32_t* flag) {
+  asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory");
+}
+// Waits until another block has raised a flag.
+__device__ inline void AwaitRaised(const uint32_t* flag) {
+  uint32_t value = 0;
+  while (value == 0) {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  }
+}
+
 // Copies 16 bytes to shared memory, or writes zeros.
 __device__ inline void CopyAsync(uint32_t to, const void* from, bool real) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),

@@ -30,15 +30,15 @@ struct RowSpan {
   uint2 high;
   uint4 scales;
 
-  // `tile` and `scales_of` point at those of the tile; `half` says which of the lane's rows. The
-  // tile is read once from memory, or it is in shared memory.
-  template <bool kShared = false>
+  // `tile` and `scales_of` point at those of the tile; `half` says which of the lane's rows.
+  template <bool kShared = false>  // they are in shared memory
   __device__ void Load(const char* tile, const char* scales_of, int lane, int half) {
-    const auto load = [](const auto* at) {
-      if constexpr (kShared)
-        return *at;
-      else
-        return __ldcs(at);
+    const auto load = [](const auto* from) {
+      if constexpr (kShared) {
+        return *from;
+      } else {
+        return __ldcs(from);
+      }
     };
 #pragma unroll
     for (int v = 0; v < static_cast<int>(VectorsOf(kKind)); ++v) {

@@ -145,10 +145,18 @@ void Fill(void* device, int byte, size_t bytes, Stream stream) {
   if (bytes > 0) cudaMemsetAsync(device, byte, bytes, stream);
 }
 
-bool DescribeMatrix(const void* data, uint64_t rows, uint32_t columns, uint32_t box_rows,
-                    MatrixMap* map) {
-  constexpr uint64_t kMostRows = uint64_t{1} << 31;  // coordinates have a sign
-  if (!has_group_products || rows >= kMostRows) return false;
+namespace {
+
+struct Box {
+  uint32_t rows, columns;
+  CUtensorMapDataType type;
+  uint32_t number_bytes;
+  CUtensorMapSwizzle order;
+};
+
+bool Describe(const void* data, uint64_t rows, uint64_t columns, const Box& box, MatrixMap* map) {
+  constexpr uint64_t kMost = uint64_t{1} << 31;  // coordinates have a sign
+  if (!has_group_products || rows >= kMost || columns >= kMost) return false;
   using Encode =
       CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
                    const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
@@ -165,16 +173,31 @@ bool DescribeMatrix(const void* data, uint64_t rows, uint32_t columns, uint32_t 
   static_assert(sizeof(MatrixMap) == sizeof(CUtensorMap));
   CUtensorMap encoded{};
   const cuuint64_t size[] = {columns, rows};
-  const cuuint64_t row_bytes[] = {uint64_t{columns} * 2};
-  const cuuint32_t box[] = {64, box_rows};
+  const cuuint64_t row_bytes[] = {columns * box.number_bytes};
+  const cuuint32_t box_size[] = {box.columns, box.rows};
   const cuuint32_t steps[] = {1, 1};
   const CUresult status = reinterpret_cast<Encode>(encode)(
-      &encoded, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(data), size, row_bytes, box,
-      steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      &encoded, box.type, 2, const_cast<void*>(data), size, row_bytes, box_size, steps,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, box.order, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) return false;
   std::memcpy(map->words, &encoded, sizeof map->words);
   return true;
+}
+
+}  // namespace
+
+bool DescribeMatrix(const void* data, uint64_t rows, uint32_t columns, uint32_t box_rows,
+                    MatrixMap* map) {
+  const Box box{box_rows, 64, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, CU_TENSOR_MAP_SWIZZLE_128B};
+  return Describe(data, rows, columns, box, map);
+}
+
+bool DescribeWords(const void* data, uint64_t rows, uint64_t columns, uint32_t box_rows,
+                   uint32_t box_columns, MatrixMap* map) {
+  const Box box{box_rows, box_columns, CU_TENSOR_MAP_DATA_TYPE_UINT64, 8,
+                CU_TENSOR_MAP_SWIZZLE_NONE};
+  return Describe(data, rows, columns, box, map);
 }
 
 void BeginCapture(Stream stream) {

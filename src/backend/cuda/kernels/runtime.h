@@ -64,6 +64,10 @@ struct alignas(64) MatrixMap {
 };
 bool DescribeMatrix(const void* data, uint64_t rows, uint32_t columns, uint32_t box_rows,
                     MatrixMap* map);
+// The same for a matrix of words of 8 bytes, and boxes with at most 256 of them in a row, which
+// follow one another in shared memory.
+bool DescribeWords(const void* data, uint64_t rows, uint64_t columns, uint32_t box_rows,
+                   uint32_t box_columns, MatrixMap* map);
 
 // Records what is launched on the stream instead of running it.
 void BeginCapture(Stream stream);

@@ -61,6 +61,10 @@ template <class T>
 T __ldcs(const T* from) {
   return *from;
 }
+template <class T>
+T __ldcg(const T* from) {
+  return *from;
+}
 
 template <class T>
 T __shfl_sync(unsigned, T value, int lane) {
