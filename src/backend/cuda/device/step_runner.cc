@@ -300,10 +300,11 @@ void StepRunner::Tune(uint32_t rows) {
       if (matrix.data == weights_.output.data) break;
     }
     if (Can(Way::kBlas, product)) {
+      const bool packed = product.kind != WeightKind::kBf16;
       std::vector<const void*> unpacked;
       for (const DeviceMatrix& matrix : matrices) unpacked.push_back(matrix.data);
-      if (product.kind != WeightKind::kBf16) unpacked = {unpacked_};
-      const BlasProduct for_blas = ForBlas(product);
+      if (packed) unpacked = {unpacked_};
+      const BlasProduct for_blas = ForBlas(packed ? AsUnpacked(product) : product);
       if (options_.deterministic) {
         if (blas_->TuneAlike(for_blas, unpacked, stream_) > 0) alike_.insert(KeyOf(product));
         return;
