@@ -24,5 +24,5 @@ target_link_libraries(cuda_emulated_test PRIVATE pie_cuda_emulated pie_sched pie
 target_compile_definitions(cuda_emulated_test PRIVATE PIE_GOLDEN_DIR="${CMAKE_SOURCE_DIR}/tests/golden")
 # A model's longer tests run for some architectures only: a thread of the emulator costs microseconds.
 add_test(NAME cuda_emulated COMMAND cuda_emulated_test
-  "--gtest_filter=AttentionTest.*:LayerTest.*:ProductTest.*:StreamedProductTest.*:PackedTest.*:CudaWeightsTest.*:CudaKvTest.*:*CudaResidentTest*:SamplingTest.*:CudaFaults*:FailedDeviceTest.*:PageTransfersTest.*:*LogitsAre*:*PagesComeBack*:*/llama:*/olmo2:*/qwen3moe:Emulated/*-*Speed*:*Models/CudaGoldenTest.*gguf:*Carried*:Devices/*")
+  "--gtest_filter=AttentionTest.*:LayerTest.*:ProductTest.*:StreamedProductTest.*:PackedTest.*:CudaWeightsTest.*:CudaKvTest.*:*CudaResident*:SamplingTest.*:CudaFaults*:FailedDeviceTest.*:PageTransfersTest.*:*LogitsAre*:*PagesComeBack*:*/llama:*/olmo2:*/qwen3moe:Emulated/*-*Speed*:*Models/CudaGoldenTest.*gguf:*Carried*:Devices/*")
 add_dependencies(cpp_tests cuda_emulated_test)

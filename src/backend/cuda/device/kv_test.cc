@@ -89,34 +89,44 @@ TEST_F(CudaKvTest, DeterministicModeComputesTheSameBits) {
   }
 }
 
-// Weights, keys and values in fp8: recorded steps choose the same tokens as others.
-TEST_F(CudaKvTest, GraphsChooseTheSameTokens) {
-  const auto greedy = [](bool graphs) {
-    const auto path = std::filesystem::path(PIE_GOLDEN_DIR) / "models" / "qwen3";
-    auto device = MakeCudaBackend(path.string(), {.page_tokens = 16,
-                                                  .total_pages = 8,
-                                                  .max_batch_tokens = 2,
-                                                  .max_batch_members = 2,
-                                                  .weights = CudaWeights::kFp8,
-                                                  .kv = CudaKv::kFp8,
-                                                  .graphs = graphs});
-    EXPECT_TRUE(device) << device.error().text;
-    const std::vector<SampleSpec> samples = {{.rows = {0}}};
-    std::vector<uint32_t> tokens = {7};
-    for (uint32_t step = 0; device && step < 20; ++step) {
-      Batch batch;
-      batch.tokens = {tokens.back()};
-      batch.positions = {step};
-      for (uint32_t p = 0; p <= step / 16; ++p) batch.pages.push_back({p});
-      batch.members = {{.rows = 1, .pages = step / 16 + 1, .kv_tokens = step, .samples = &samples}};
-      const auto output = (*device)->Wait(*(*device)->Submit(batch));
-      EXPECT_TRUE(output && output->failures.empty());
-      if (!output) break;
-      tokens.push_back(std::get<TokenSlot>(output->slots[0][0]).token);
-    }
-    return tokens;
-  };
-  EXPECT_EQ(greedy(true), greedy(false));
+// Weights, keys and values in fp8: recorded steps, which may be one kernel, leave the same keys and
+// values to later steps as others. Rounding to fp8 makes small differences larger.
+TEST_F(CudaKvTest, RecordedStepsAreLikeOthers) {
+  for (const char* const name : {"llama", "qwen3", "gemma2"}) {
+    const auto last_logits = [&](bool graphs) {
+      const auto path = std::filesystem::path(PIE_GOLDEN_DIR) / "models" / name;
+      auto device = MakeCudaBackend(path.string(), {.page_tokens = 16,
+                                                    .total_pages = 8,
+                                                    .max_batch_tokens = 2,
+                                                    .max_batch_members = 2,
+                                                    .weights = CudaWeights::kFp8,
+                                                    .kv = CudaKv::kFp8,
+                                                    .graphs = graphs});
+      EXPECT_TRUE(device) << device.error().text;
+      const std::vector<SampleSpec> greedy = {{.rows = {0}}};
+      const std::vector<SampleSpec> logits = {{.kind = SampleSpec::Kind::kLogits, .rows = {0}}};
+      Rows rows;
+      for (uint32_t step = 0; device && step < 40; ++step) {
+        const bool reads = step % 8 == 7;  // such a step is never recorded
+        Batch batch;
+        batch.tokens = {tokens_[step]};
+        batch.positions = {step};
+        for (uint32_t p = 0; p <= step / 16; ++p) batch.pages.push_back({p});
+        batch.members = {{.rows = 1,
+                          .pages = step / 16 + 1,
+                          .kv_tokens = step,
+                          .samples = reads ? &logits : &greedy}};
+        const auto output = (*device)->Wait(*(*device)->Submit(batch));
+        EXPECT_TRUE(output && output->failures.empty());
+        if (!output) break;
+        if (reads) rows.push_back(std::get<LogitsSlot>(output->slots[0][0]).logits);
+      }
+      return rows;
+    };
+    const double distance = MedianDistance(last_logits(true), last_logits(false));
+    fmt::print("{}: {:.4f}\n", name, distance);
+    EXPECT_LT(distance, 0.03) << name;
+  }
 }
 
 }  // namespace
