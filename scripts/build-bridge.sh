@@ -63,10 +63,11 @@ forget_lost_checkouts() {  # removes the folders of checkouts that are gone
 }
 begin_with_links() {  # links what another checkout has compiled, without our own crates
   local other new=$CARGO_TARGET_DIR.new
-  other=$(ls -td "$cache/cargo/bridge-$compiler-"*/release/deps 2>/dev/null | head -1) || true
+  # A folder without the library is still being filled.
+  other=$(ls -td "$cache/cargo/bridge-$compiler-"*/release/libpie_bridge.a 2>/dev/null | head -1) || true
   [ -n "$other" ] || return 0
   rm -rf "$new"
-  cp -al "${other%/release/deps}" "$new" 2>/dev/null || { rm -rf "$new"; return 0; }
+  cp -al "${other%/release/*}" "$new" 2>/dev/null || { rm -rf "$new"; return 0; }
   find "$new" \( -path '*/.fingerprint/pie-*' -o -path '*/build/pie-*' -o -name '*pie_*' \
     -o -name '*pie-*' -o -name '*.lock' -o -name .cargo-lock -o -name headers \) \
     -prune -exec rm -rf {} +
