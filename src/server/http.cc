@@ -12,8 +12,7 @@ namespace {
 std::string_view BearerOf(std::string_view authorization) {
   constexpr std::string_view kBearer = "bearer ";
   const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a | 0x20 : a) == b; };
-  const bool is_bearer =
-      std::ranges::equal(authorization.substr(0, kBearer.size()), kBearer, same);
+  const bool is_bearer = std::ranges::equal(authorization.substr(0, kBearer.size()), kBearer, same);
   return is_bearer ? authorization.substr(kBearer.size()) : std::string_view();
 }
 

@@ -60,11 +60,11 @@ struct alignas(1024) Shared {
   char bytes[kSharedBytes];
 };
 std::vector<std::unique_ptr<Shared>> shared_memories;  // of the blocks that run together
-char* shared = nullptr;  // of the block that runs
-unsigned now = 0;        // the fiber that runs
-unsigned count = 0;      // threads of a block
-unsigned together = 1;   // blocks that run together
-unsigned some = 0;       // threads that SyncFirst waits for
+char* shared = nullptr;                                // of the block that runs
+unsigned now = 0;                                      // the fiber that runs
+unsigned count = 0;                                    // threads of a block
+unsigned together = 1;                                 // blocks that run together
+unsigned some = 0;                                     // threads that SyncFirst waits for
 std::vector<BulkCopy> bulk_copies;
 uint64_t changes = 0;  // of barriers with phases
 jmp_buf scheduler;
@@ -200,7 +200,8 @@ void Begin(dim3 grid, dim3 block, size_t shared_bytes, unsigned blocks,
 
 // NaN, so that nothing relies on old numbers.
 void ForgetShared(size_t shared_bytes) {
-  for (unsigned i = 0; i < together; ++i) std::memset(shared_memories[i]->bytes, 0xFF, shared_bytes);
+  for (unsigned i = 0; i < together; ++i)
+    std::memset(shared_memories[i]->bytes, 0xFF, shared_bytes);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ char* SharedMemory();  // of the block, aligned to 1,024 bytes
 // Barriers of the threads that have not returned.
 void SyncBlock();
 void SyncWarp();
-void SyncWarpGroup();  // four warps
+void SyncWarpGroup();              // four warps
 void SyncFirst(unsigned threads);  // of the block
 
 unsigned Lane();

@@ -200,6 +200,5 @@ namespace pie::cuda::emulator {
 // Runs a grid, or adds it to the graph that is being recorded.
 void Submit(dim3 grid, dim3 block, size_t shared_bytes, std::function<void()> thread);
 // The same for blocks that run together.
-void SubmitTogether(unsigned blocks, dim3 block, size_t shared_bytes,
-                    std::function<void()> thread);
+void SubmitTogether(unsigned blocks, dim3 block, size_t shared_bytes, std::function<void()> thread);
 }  // namespace pie::cuda::emulator
