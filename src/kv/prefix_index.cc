@@ -22,6 +22,19 @@ bool IsRoot(const Block& block) {
   return block.parent == nullptr;
 }
 
+// A chain of n blocks is climbed in O(log n) steps. Jumps have the lengths of the digits of a
+// skew-binary number: two jumps of equal length become one that is longer by a block.
+Block* JumpOf(Block* parent) {
+  Block* const jump = parent->jump;
+  const bool equal = parent->pages - jump->pages == jump->pages - jump->jump->pages;
+  return equal ? jump->jump : parent;
+}
+
+Block* AncestorOf(Block* block, uint32_t pages) {
+  while (block->pages > pages) block = block->jump->pages >= pages ? block->jump : block->parent;
+  return block;
+}
+
 bool IsLeaf(const Block& block) {
   return block.page && block.pins == 0 && block.children_with_page == 0;
 }
@@ -76,6 +89,7 @@ Block* PrefixIndex::HoldRoot(const CacheSalt& salt) {
     made->digest = {Mix(options_.seed, salt.high, salt.low), Mix(options_.seed, salt.low, 1)};
     made->salt = salt;
     root = made.get();
+    root->jump = root;
     blocks_[root] = std::move(made);
   }
   Hold(root);
@@ -224,6 +238,7 @@ Block* PrefixIndex::Extend(Block* parent, Rows rows, PageId page) {
     if (block == nullptr) {
       auto made = std::make_unique<Block>();
       made->parent = parent;
+      made->jump = JumpOf(parent);
       made->pages = parent->pages + 1;
       made->digest = digest;
       made->rows = std::move(rows);
@@ -247,11 +262,11 @@ Block* PrefixIndex::Extend(Block* parent, Rows rows, PageId page) {
   return block;
 }
 
-Block* PrefixIndex::Ascend(Block* block) {
-  Block* const parent = block->parent;
-  Hold(parent);
+Block* PrefixIndex::Ascend(Block* block, uint32_t pages) {
+  Block* const ancestor = AncestorOf(block, pages);
+  Hold(ancestor);
   Drop(block);
-  return parent;
+  return ancestor;
 }
 
 Status PrefixIndex::CheckIntegrity(std::span<Block* const> pinned,

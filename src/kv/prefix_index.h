@@ -52,6 +52,7 @@ struct BlockDigest {
 
 struct Block {
   Block* parent = nullptr;  // null: a root, which is not a page but the beginning of a chain
+  Block* jump = nullptr;    // an ancestor far above, or itself at a root: see AncestorOf
   uint32_t pages = 0;       // of the chain, up to and including this one
   BlockDigest digest;
   CacheSalt salt;  // of a root
@@ -106,8 +107,9 @@ class PrefixIndex final : public PageCache {
   // The same for a page that the caller computed. The block takes the page, or releases it if it
   // has one already.
   Block* Extend(Block* parent, Rows rows, PageId page);
-  // Moves the caller's hold to the parent.
-  Block* Ascend(Block* block);
+  // Moves the caller's hold to the ancestor that ends after `pages`. O(log pages), and as long as
+  // the chain of blocks that nobody else holds.
+  Block* Ascend(Block* block, uint32_t pages);
   // Finds the block after `parent` whose page is in memory and shares the longest beginning with
   // `rows`, and counts the shared rows. The block is held for the caller. Returns null if there is
   // none. O(page).

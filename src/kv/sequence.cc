@@ -10,7 +10,8 @@ Sequence::Sequence(PrefixIndex& index, const CacheSalt& salt)
 
 Sequence::~Sequence() {
   if (tail_ == nullptr) return;  // moved from
-  Clear();
+  ReleaseCopySource();
+  ReleasePagesBehind(tail_->pages);
   index_->Drop(tail_);
 }
 
@@ -118,10 +119,10 @@ void Sequence::Publish(uint32_t unwritten) {
   if (full > 0) open_.RemoveFront(full * page_tokens());
 }
 
-uint32_t Sequence::Adopt(const RowsView& rows) {
+uint32_t Sequence::Adopt(const RowsView& rows, uint32_t most_pages) {
   if (open_.size() > 0) return 0;
   uint32_t adopted = 0;
-  while (adopted + page_tokens() <= rows.size()) {
+  for (; most_pages > 0 && adopted + page_tokens() <= rows.size(); --most_pages) {
     Block* const next = index_->Descend(tail_, rows.Sub(adopted, page_tokens()));
     if (next == nullptr) break;
     tail_ = next;
@@ -191,14 +192,14 @@ void Sequence::Truncate(uint32_t count) {
   // Of the table, only the pages after the tail were ours to release.
   first_page_ = std::min(first_page_, full);
   table_.resize(first_page_ == full ? 0 : std::min<size_t>(table_.size(), full - first_page_));
-  while (tail_->pages > full + 1) tail_ = index_->Ascend(tail_);
+  tail_ = index_->Ascend(tail_, full + 1);
   // The rest of this page becomes our partial page. It still belongs to the block.
   Block* const cut = tail_;
   const uint32_t rest = keep - full * page_tokens();
   open_ = cut->rows;
   open_.Truncate(rest);
   if (rest > 0) index_->Hold(cut);
-  tail_ = index_->Ascend(cut);
+  tail_ = index_->Ascend(cut, full);
   if (rest > 0) {
     borrowed_ = cut;
     table_.push_back(*cut->page);

@@ -53,9 +53,9 @@ class Sequence {
   // yet.
   void SetToken(uint32_t index, uint32_t token);
   // Adopts cached pages for the beginning of `rows`, which are to be fed next. Adopts whole pages
-  // only, and only if the sequence ends with a full page. Returns how many rows need not be
-  // computed.
-  uint32_t Adopt(const RowsView& rows);
+  // only, no more than `most_pages`, and only if the sequence ends with a full page. Returns how
+  // many rows need not be computed.
+  uint32_t Adopt(const RowsView& rows, uint32_t most_pages = UINT32_MAX);
   // Does the same after the last whole page, with a cached page whose beginning matches `rows`.
   // That page is shared, so Reserve copies it, which takes one page more.
   uint32_t AdoptBeginning(const RowsView& rows);

@@ -76,6 +76,26 @@ TEST(Sequence, ReserveIsAllOrNothing) {
   EXPECT_EQ(pool.pages_used(), 2U);
 }
 
+TEST(Sequence, TruncatesALongPrefixToEveryLength) {
+  constexpr uint32_t kTokens = 131;  // 65 pages of two tokens, and a partial one
+  PagePool pool(80);
+  PrefixIndex index(pool, 2);
+  std::optional<PageCopy> copy;
+  Sequence whole(index);
+  const Rows rows = FreshRows(kTokens);
+  ASSERT_TRUE(Append(whole, rows, copy));
+  for (uint32_t length = 0; length <= kTokens; ++length) {
+    Sequence part = whole.Fork();
+    part.Truncate(length);
+    EXPECT_EQ(part.tokens(), length);
+    EXPECT_EQ(part.history().TokensFrom(0),
+              std::vector(rows.tokens.begin(), rows.tokens.begin() + length));
+    const auto pages = part.pages();
+    EXPECT_TRUE(std::ranges::equal(pages, whole.PagesOf(length))) << length;
+    ExpectBooks(index, pool, {&whole, &part});
+  }
+}
+
 TEST(Sequence, ForksShareAllPagesAndCopyThePartialOneOnWrite) {
   PagePool pool(8);
   PrefixIndex index(pool, 4);

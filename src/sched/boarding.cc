@@ -11,6 +11,9 @@ namespace {
 
 // Minimum number of reusable pages for which a pass waits on another pass's prefix.
 constexpr uint32_t kPagesToWaitFor = 4;
+// Cached pages that one user's passes adopt in a round. Finding a page takes about a microsecond;
+// a prompt of a million tokens, or thousands of prompts, must not delay the next batch of others.
+constexpr uint32_t kPagesAdopted = 1'024;
 
 }  // namespace
 
@@ -29,6 +32,7 @@ void Boarding::Assemble() {
   while (!states_.ready().empty()) {
     const bool choose = memory_.Select(allowed_);
     if (!choose) allowed_.assign(states_.ready().size(), true);
+    if (!LeaveOutAdopting()) return;
     PlanAndBoard();
     if (NextIsFull() || states_.ready().empty() || (!choose && !short_of_pages_)) return;
     may_go_ahead_ = false;
@@ -40,7 +44,7 @@ void Boarding::Assemble() {
 
 bool Boarding::ServeOverdue() {
   Lane* const lane = memory_.Overdue();
-  if (lane == nullptr) return true;
+  if (lane == nullptr || lane->adopting) return true;
   if (flights_.any_in_flight()) return false;  // lanes in flight cannot be evicted
   if (!memory_.MakeRoomFor(*lane)) return true;
   if (lane->suspended()) {
@@ -157,18 +161,14 @@ void Boarding::AdoptCached() {
   if (!options_.prefix.share) return;
   std::vector<Lane*>& ready = states_.ready();
   adopted_.clear();
+  pages_adopted_.clear();
+  adopting_ = false;
   for (Lane* const lane : ready) {
+    lane->adopting = false;
     if (lane->suspended()) continue;
-    ScheduledPass& pass = lane->next_pass();
+    const ScheduledPass& pass = lane->next_pass();
     if (pass.unread().size() == 0 || !pass.forward.attention.empty()) continue;
-    const uint32_t before = pass.rows_done;
-    pass.rows_done += lane->kv.Adopt(pass.unread());
-    if (!MayFindWholePages(pass) && lane->PagesWanted(info_.page_tokens) < pool_.pages_free()) {
-      pass.rows_done += lane->kv.AdoptBeginning(pass.unread());
-    }
-    if (pass.forward.cached_tokens && !pass.has_followed()) {
-      pass.forward.cached_tokens->fetch_add(pass.rows_done - before, std::memory_order_relaxed);
-    }
+    AdoptPages(*lane);
     if (pass.rows_left() == 0) adopted_.push_back(lane);
   }
   // All of them leave the list at once, in which they have the same order: one by one, thousands of
@@ -182,6 +182,37 @@ void Boarding::AdoptCached() {
   // This changes the list, but ends no lane that has a pass. At most one pass of each lane ends in
   // a round, so a sequence that queues thousands of such passes does not delay the others.
   for (Lane* const lane : adopted_) lanes_.EndAdopted(*lane);
+}
+
+void Boarding::AdoptPages(Lane& lane) {
+  ScheduledPass& pass = lane.next_pass();
+  const uint32_t before = pass.rows_done;
+  if (pass.unread().size() >= info_.page_tokens) {
+    uint32_t& pages = pages_adopted_[market_.user(lane.account)];
+    const uint32_t adopted = lane.kv.Adopt(pass.unread(), kPagesAdopted - pages);
+    pass.rows_done += adopted;
+    pages += adopted / info_.page_tokens;
+    lane.adopting = pages == kPagesAdopted && pass.unread().size() >= info_.page_tokens;
+    adopting_ |= lane.adopting;
+  }
+  if (!lane.adopting && !MayFindWholePages(pass) &&
+      lane.PagesWanted(info_.page_tokens) < pool_.pages_free()) {
+    pass.rows_done += lane.kv.AdoptBeginning(pass.unread());
+  }
+  if (pass.forward.cached_tokens && !pass.has_followed()) {
+    pass.forward.cached_tokens->fetch_add(pass.rows_done - before, std::memory_order_relaxed);
+  }
+}
+
+bool Boarding::LeaveOutAdopting() {
+  if (!adopting_) return true;
+  const std::vector<Lane*>& ready = states_.ready();
+  bool any = false;
+  for (size_t i = 0; i < ready.size(); ++i) {
+    if (ready[i]->adopting) allowed_[i] = false;
+    any |= allowed_[i];
+  }
+  return any;
 }
 
 void Boarding::Board(Lane& lane, uint32_t rows) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "backend/backend.h"
@@ -38,12 +39,18 @@ class Boarding {
   // Returns whether to submit the next batch while others are in flight. If so, its chains board it
   // with tokens that the batches in flight have still to choose.
   bool BoardAhead();
+  // Whether a lane goes on adopting cached pages in the next round.
+  bool adopting() const { return adopting_; }
   // Until that time, a pass that is expensive to read boards only if nothing else could run.
   void DelayReading(int64_t until_ns) { reading_again_ns_ = until_ns; }
 
  private:
   // Adopts cached pages for the rows of waiting passes, so that these rows need not be computed.
   void AdoptCached();
+  // The same for one lane, as far as its user may adopt pages in this round.
+  void AdoptPages(Lane& lane);
+  // Lanes that are still adopting pages do not board. Returns whether any other lane may.
+  bool LeaveOutAdopting();
   // Serves the overdue lane first. Returns false if no other lane may board.
   bool ServeOverdue();
   // Whether the pass has so many rows left that it should wait for pages that other passes are
@@ -73,6 +80,7 @@ class Boarding {
   std::vector<Planned> planned_;
   std::vector<bool> allowed_;
   std::vector<Lane*> adopted_;
+  std::unordered_map<uint64_t, uint32_t> pages_adopted_;  // by each user in this round
   std::vector<uint32_t> asked_;  // the index of each request's lane in ready()
   std::vector<uint64_t> users_;  // the user of each request
   std::vector<uint32_t> order_;
@@ -80,6 +88,7 @@ class Boarding {
   std::vector<uint32_t> ordered_asked_;
   TurnsOfUsers turns_;
 
+  bool adopting_ = false;
   bool short_of_pages_ = false;  // the last plan left out a lane that found too few pages
   bool may_go_ahead_ = false;    // false: a lane waits for pages until no batch is in flight
   int64_t reading_again_ns_ = 0;

@@ -74,6 +74,7 @@ struct Lane {
   Residence residence = {};           // written by LaneStates alone
   bool dropped = false;               // its id is no longer valid
   bool runnable = false;              // in LaneTable's list of lanes to look at
+  bool adopting = false;              // it may find further pages of its pass in the next round
   std::optional<Error> broken;        // every later pass fails with it
   std::optional<Error> closed;        // too many operations wait: newcomers fail with it
   std::optional<Parked> parked;       // set while the lane is suspended or returning
@@ -117,7 +118,12 @@ struct Lane {
     if (waiting() > 0 && (head < 64 || head < waiting())) return;
     operations.erase(operations.begin(), operations.begin() + static_cast<std::ptrdiff_t>(head));
     head = 0;
+    if (operations.empty() && operations.capacity() > kOperationsKept) operations.shrink_to_fit();
   }
+
+ private:
+  // Room for so many operations stays when none waits.
+  static constexpr size_t kOperationsKept = 256;
 };
 
 }  // namespace pie

@@ -49,14 +49,16 @@ void LaneTable::Apply(command::Fork&& command) {
 
 void LaneTable::Apply(const command::Truncate& command) {
   Lane* const lane = Find(command.sequence);
-  if (lane == nullptr || !Admit(*lane)) return;
+  if (lane == nullptr) return;
+  if (Merge(*lane, Operation::Kind::kTruncate, command.tokens) || !Admit(*lane)) return;
   Line(*lane, {.kind = Operation::Kind::kTruncate, .tokens = command.tokens});
   RunRunnable();
 }
 
 void LaneTable::Apply(const command::Suspend& command) {
   Lane* const lane = Find(command.sequence);
-  if (lane == nullptr || !Admit(*lane)) return;
+  if (lane == nullptr) return;
+  if (Merge(*lane, Operation::Kind::kSuspend) || !Admit(*lane)) return;
   Line(*lane, {.kind = Operation::Kind::kSuspend});
   RunRunnable();
 }
@@ -154,6 +156,13 @@ void LaneTable::Line(Lane& lane, Operation operation) {
   lane.operations.push_back(std::move(operation));
   EndIdleChain(lane);
   Wake(lane);
+}
+
+bool LaneTable::Merge(Lane& lane, Operation::Kind kind, uint32_t tokens) {
+  if (lane.waiting() == 0 || lane.operations.back().kind != kind) return false;
+  Operation& last = lane.operations.back();
+  last.tokens = std::min(last.tokens, tokens);
+  return true;
 }
 
 void LaneTable::Erase(Lane& lane) {
@@ -426,6 +435,21 @@ void LaneTable::BreakAll(const Error& error) {
     Lane* const lane = FindEvenDropped(id);
     if (lane != nullptr && (lane->pass || lane->read)) Break(*lane, error);
   }
+}
+
+bool LaneTable::BreakWaiting(int64_t since_ns, size_t most, const Error& error) {
+  std::vector<SequenceId> late;
+  for (const Lane* lane : states_.ready()) {
+    if (lane->ready_since_ns > since_ns) continue;
+    if (late.size() == most) break;
+    late.push_back(lane->id);
+  }
+  for (const SequenceId id : late) {
+    Lane* const lane = FindEvenDropped(id);
+    const bool waits = lane != nullptr && lane->phase == Phase::kReady && lane->busy();
+    if (waits && lane->ready_since_ns <= since_ns) Break(*lane, error);
+  }
+  return late.size() < most;
 }
 
 void LaneTable::EndPass(Lane& lane, Result<std::vector<Slot>> result) {

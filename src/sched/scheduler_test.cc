@@ -318,13 +318,14 @@ TEST_P(SchedulerTest, QueuedPassesBehindAFailureFailInTheirTurn) {
 }
 
 TEST_P(SchedulerTest, APassThatWaitedTooLongFails) {
-  // One member a batch of 30 ms: the last of them would wait for most of a second.
+  // One member a batch of 30 ms: the last of them would wait for seconds. More of them expire than
+  // are ended at once.
   Start({.page_tokens = 4, .latency_us = 30'000},
         {.max_batch_members = 1, .request_timeout_ms = 1, .check_integrity = true});
   Block();  // until all have asked
   std::vector<Mirror> mirrors;
   std::vector<Outcome> outcomes;
-  for (uint32_t i = 0; i < 20; ++i) {
+  for (uint32_t i = 0; i < 150; ++i) {
     mirrors.push_back(Create());
     outcomes.push_back(Append(mirrors.back(), {'a' + i}));
   }

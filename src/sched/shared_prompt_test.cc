@@ -120,6 +120,31 @@ TEST_P(SharedPromptTest, OthersGoOnWhenTheFirstFails) {
   ExpectRight(all[1]);
 }
 
+// 2,000 pages take two rounds. The other user's pass does not wait for the second one.
+TEST_P(SharedPromptTest, OthersRunWhileACachedPromptIsAdoptedInSeveralRounds) {
+  Start({.seed = 3, .total_pages = 5'000, .max_batch_tokens = 40'000, .max_positions = 40'000});
+  const Tokens prompt(2'000 * scheduler_->info().page_tokens, 'p');
+  Mirror first = Create();
+  ExpectAppend(first, prompt);
+  const uint64_t computed = Computed();
+
+  Block();
+  const size_t batches = gate_->batches().size();
+  Mirror again = Create();
+  Tokens longer = prompt;
+  longer.push_back('q');
+  const Outcome late = Append(again, longer);
+  Mirror other = Create({.high = 1, .low = 1});
+  const Outcome early = Append(other, {'o'});
+  gate_->Open();
+  EXPECT_EQ(early.Token(), Greedy(other));
+  EXPECT_EQ(late.Token(), Greedy(again));
+  EXPECT_EQ(Computed(), computed + 3);  // the blocker's token, and one of each pass
+  const auto rows = gate_->batches();
+  ASSERT_EQ(rows.size(), batches + 2);
+  EXPECT_EQ(rows[batches], std::vector<uint32_t>{1});
+}
+
 TEST_P(SharedPromptTest, UsersDoNotWaitForEachOther) {
   Start({.seed = 3, .max_batch_tokens = 4096});
   Block();

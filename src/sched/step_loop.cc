@@ -107,7 +107,7 @@ std::optional<StepLoop::Pause> StepLoop::RunOnce() {
     if (suspension_due_) ForceSuspension();
     if (flights_.next().empty()) {
       // A lane that returned without a batch may be waiting for its read by now.
-      if (mover_.has_work() || viewer_.Work()) return std::nullopt;
+      if (mover_.has_work() || boarding_.adopting() || viewer_.Work()) return std::nullopt;
       return Idle();
     }
     if (const std::optional<Pause> hold = Hold()) return hold;
@@ -360,20 +360,18 @@ void StepLoop::TickMarket() {
 
 void StepLoop::ExpireRequests() {
   constexpr int64_t kLookNs = 100'000'000;
+  // Thousands of passes may expire together. Ending one takes time in proportion to the passes
+  // that wait, so the others follow after the next steps.
+  constexpr size_t kMostAtOnce = 64;
   const int64_t now_ns = time_.now_ns;
   if (options_.request_timeout_ms == 0 || now_ns - last_expiry_ns_ < kLookNs) return;
-  last_expiry_ns_ = now_ns;
   const int64_t timeout_ns = options_.request_timeout_ms * 1'000'000LL;
-  while (true) {
-    const auto expired = std::ranges::find_if(states_.ready(), [&](const Lane* lane) {
-      return now_ns - lane->ready_since_ns >= timeout_ns;
-    });
-    if (expired == states_.ready().end()) return;
-    lanes_.Break(**expired, {Code::kExhausted,
-                             fmt::format("the pass has waited {} s for the device, which is too "
-                                         "busy; try again later, or raise request_timeout_secs",
-                                         options_.request_timeout_ms / 1'000)});
-  }
+  const bool all = lanes_.BreakWaiting(
+      now_ns - timeout_ns, kMostAtOnce,
+      {Code::kExhausted, fmt::format("the pass has waited {} s for the device, which is too busy; "
+                                     "try again later, or raise request_timeout_secs",
+                                     options_.request_timeout_ms / 1'000)});
+  if (all) last_expiry_ns_ = now_ns;
 }
 
 // Fails one lane, which gives its pages to the others. Otherwise all lanes would wait forever.
