@@ -14,6 +14,26 @@ constexpr uint32_t kPagesToWaitFor = 4;
 // Cached pages that one user's passes adopt in a round. Finding a page takes about a microsecond;
 // a prompt of a million tokens, or thousands of prompts, must not delay the next batch of others.
 constexpr uint32_t kPagesAdopted = 1'024;
+// A program that waits for a token asks for the next one within this time.
+constexpr int64_t kOthersReturnNs = 100'000'000;
+
+// The users of some passes, as far as it matters whether others have different ones.
+class UsersOf {
+ public:
+  void Add(uint64_t user) {
+    several_ |= any_ && user != user_;
+    any_ = true;
+    user_ = user;
+  }
+  bool DifferFrom(const UsersOf& others) const {
+    return any_ && others.any_ && (several_ || others.several_ || user_ != others.user_);
+  }
+
+ private:
+  bool any_ = false;
+  bool several_ = false;
+  uint64_t user_ = 0;
+};
 
 }  // namespace
 
@@ -95,7 +115,7 @@ void Boarding::PlanAndBoard() {
     requests_.push_back(request);
     asked_.push_back(i);
   }
-  const PlanBudget budget = {
+  PlanBudget budget = {
       .tokens = info_.max_batch_tokens - static_cast<uint32_t>(flight.batch.tokens.size()),
       .members = info_.max_batch_members - static_cast<uint32_t>(flight.members.size()),
       .pages_free = pool_.pages_free(),
@@ -103,6 +123,8 @@ void Boarding::PlanAndBoard() {
       .reading = time_.now_ns < reading_again_ns_ ? 0 : limits::kReadingPerBatch,
       .device_idle = !flights_.any_in_flight() && flight.empty(),
   };
+  if (LongPassDelaysOthers())
+    budget.long_tokens = std::max(info_.max_batch_tokens / kLongShare, 1U);
   const bool took_turns = TakeTurns(budget);
   Plan(requests_, budget, planned_);
   for (const Planned& planned : planned_) {
@@ -123,6 +145,29 @@ void Boarding::PlanAndBoard() {
     if (requests_[i].pages_needed > pool_.pages_free()) short_of_pages_ = true;
   }
   std::erase(ready, nullptr);
+}
+
+bool Boarding::LongPassDelaysOthers() {
+  UsersOf longs;
+  UsersOf shorts;
+  const Flight& next = flights_.next();
+  const auto is_long = [](uint32_t tokens) { return tokens > kShortTokens; };
+  if (std::ranges::none_of(requests_, is_long, &PlanRequest::tokens_left) &&
+      std::ranges::none_of(next.members, is_long, &Flight::Member::rows)) {
+    return false;
+  }
+  const auto add = [&](const Lane* lane, uint32_t tokens) {
+    if (lane != nullptr) (is_long(tokens) ? longs : shorts).Add(market_.user(lane->account));
+  };
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    add(states_.ready()[asked_[i]], requests_[i].tokens_left);
+  }
+  for (const Flight::Member& member : next.members) add(member.lane, member.rows);
+  if (flights_.any_in_flight()) {
+    for (const Flight::Member& member : flights_.newest().members) add(member.lane, member.rows);
+  }
+  if (longs.DifferFrom(shorts)) delayed_others_ns_ = time_.now_ns;
+  return delayed_others_ns_ && time_.now_ns - *delayed_others_ns_ <= kOthersReturnNs;
 }
 
 bool Boarding::TakeTurns(const PlanBudget& budget) {

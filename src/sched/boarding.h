@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -58,6 +59,9 @@ class Boarding {
   bool MayFindWholePages(const ScheduledPass& pass) const;
   PlanRequest RequestOf(const Lane& lane) const;
   void PlanAndBoard();
+  // Whether long passes and short passes of another user are about to run, or were a moment ago. A
+  // long batch would then delay the other user's next token.
+  bool LongPassDelaysOthers();
   // If the requests are more than the budget allows, brings them into an order in which users take
   // turns. Returns whether it did.
   bool TakeTurns(const PlanBudget& budget);
@@ -89,6 +93,7 @@ class Boarding {
   TurnsOfUsers turns_;
 
   bool adopting_ = false;
+  std::optional<int64_t> delayed_others_ns_;  // when LongPassDelaysOthers last saw both kinds
   bool short_of_pages_ = false;  // the last plan left out a lane that found too few pages
   bool may_go_ahead_ = false;    // false: a lane waits for pages until no batch is in flight
   int64_t reading_again_ns_ = 0;

@@ -5,11 +5,6 @@
 namespace pie {
 namespace {
 
-// A pass of at most this many tokens is a decode step, and is never cut.
-constexpr uint32_t kShortTokens = 8;
-// The first long pass gets at least 1/kLongShare of the batch.
-constexpr uint32_t kLongShare = 4;
-
 bool IsMade(const PlanRequest& request, std::span<const PlanRequest> waiting,
             const std::vector<Planned>& planned) {
   return request.may_wait && std::ranges::any_of(planned, [&](const Planned& made) {
@@ -79,12 +74,15 @@ void PlanInOrder(std::span<const PlanRequest> waiting, const PlanBudget& whole,
       }
       const auto spare =
           static_cast<uint32_t>(left.tokens - std::min<uint64_t>(short_tokens, left.tokens));
-      tokens = std::min({tokens, std::max(spare, share), left.tokens});
+      tokens = std::min({tokens, std::max(spare, share), left.tokens, left.long_tokens});
       tokens = FitReading(request, tokens, unread(), left);
       if (tokens == 0) continue;
     }
     if (!TakeFurtherReading(request, whole, left)) continue;
-    if (!is_short) share = 0;
+    if (!is_short) {
+      share = 0;
+      left.long_tokens -= tokens;
+    }
     planned.push_back({.request = i, .tokens = tokens});
     left.tokens -= tokens;
     left.pages_free -= request.pages_needed;

@@ -34,6 +34,8 @@ struct PlanBudget {
   uint32_t pages_free = 0;
   // Short passes that are likely to arrive before the batch starts.
   uint32_t expected_tokens = 0;
+  // Limit on the tokens of all long passes together.
+  uint32_t long_tokens = UINT32_MAX;
   // Limit on the read cost of the batch. Passes that are cheap to read are not counted. 0: an
   // expensive pass runs only if nothing else could.
   uint32_t reading = limits::kReadingPerBatch;
@@ -53,5 +55,10 @@ struct Planned {
 
 // `waiting` is in the order in which the passes should run. Replaces `planned`, in the same order.
 void Plan(std::span<const PlanRequest> waiting, PlanBudget budget, std::vector<Planned>& planned);
+
+// A pass of at most this many tokens is short: a decode step. It is never cut.
+constexpr uint32_t kShortTokens = 8;
+// The first long pass gets at least 1 / kLongShare of the batch.
+constexpr uint32_t kLongShare = 4;
 
 }  // namespace pie
