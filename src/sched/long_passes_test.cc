@@ -32,7 +32,7 @@ class LongPassesTest : public testing::SchedulerFixture {
   uint32_t ReadInSmallChunks(AccountId account) {
     Mirror prompt = CreateFor(AccountOf(1));
     Mirror decode = CreateFor(account);
-    Block();
+    scheduler_->Own(Block().id, account);
     const Outcome read = Append(prompt, Tokens(kPrompt, 'p'));
     Outcome token = Append(decode, {'d'});
     gate_->Open();
