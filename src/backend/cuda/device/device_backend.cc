@@ -380,7 +380,7 @@ void DeviceBackend::Enter() {
 
 Result<Backend::Ticket> DeviceBackend::Submit(const Batch& batch) {
   Enter();
-  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(Alive());
   PIE_CHECK(flights_.size() < info_.batches_in_flight);
   PIE_CHECK(batch.tokens.size() <= info_.max_batch_tokens &&
             batch.members.size() <= info_.max_batch_members);
@@ -417,10 +417,18 @@ Status DeviceBackend::Check(const char* what) {
   return Lose(fmt::format("{}: {}", what, error));
 }
 
-// Takes the device out of service: everything fails at once from now on.
+// Takes the device out of service: everything fails at once from now on, with the first reason,
+// since later errors follow from it.
 Status DeviceBackend::Lose(const std::string& why) {
-  failure_ = fmt::format("the CUDA device failed: {}; restart the engine", why);
+  if (failure_.empty()) {
+    failure_ = fmt::format("the CUDA device failed: {}; restart the engine", why);
+  }
   health_->lost = true;
+  return Alive();
+}
+
+Status DeviceBackend::Alive() const {
+  if (failure_.empty()) return {};
   return Fail(Code::kInternal, "{}", failure_);
 }
 
@@ -457,10 +465,11 @@ Result<BatchOutput> DeviceBackend::Wait(Ticket ticket) {
   PIE_CHECK(!flights_.empty() && flights_.front().ticket == ticket);
   Choices& choices = choices_.emplace_back(Choices{.ticket = ticket, .chosen = {}});
   if (choices_.size() > StepBuilder::kRing) choices_.pop_front();
-  const Status status = failure_.empty() ? WaitForTicket(ticket) : Check("");
+  Status status = Alive();
+  if (status) status = WaitForTicket(ticket);
   const Flight flight = std::move(flights_.front());
   flights_.pop_front();
-  if (!status || !failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(status);
   const Batch& batch = *flight.batch;
   BatchOutput output;
   output.slots.resize(batch.members.size());
@@ -554,7 +563,7 @@ Result<DeviceAdapterPtr> DeviceBackend::LoadAdapter(const AdapterWeights& weight
 }
 
 Status DeviceBackend::ReadPage(PageId page, std::span<std::byte> content) {
-  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(Alive());
   Enter();
   PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
   transfers_->PrecedeAll();
@@ -564,7 +573,7 @@ Status DeviceBackend::ReadPage(PageId page, std::span<std::byte> content) {
 }
 
 Status DeviceBackend::WritePage(PageId page, std::span<const std::byte> content) {
-  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(Alive());
   Enter();
   PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
   transfers_->PrecedeAll();
@@ -580,7 +589,7 @@ std::vector<const Batch*> DeviceBackend::BatchesInFlight() const {
 }
 
 Result<PageContentsPtr> DeviceBackend::ReadPages(std::span<const PageId> pages) {
-  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(Alive());
   Enter();
   for (const PageId page : pages) PIE_CHECK(page.value < info_.total_pages);
   PageContentsPtr contents = transfers_->Read(pages, BatchesInFlight());
@@ -590,7 +599,7 @@ Result<PageContentsPtr> DeviceBackend::ReadPages(std::span<const PageId> pages) 
 
 Status DeviceBackend::WritePages(std::span<const PageId> pages, const StoredKv& stored,
                                  uint32_t first) {
-  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(Alive());
   Enter();
   for (const PageId page : pages) PIE_CHECK(page.value < info_.total_pages);
   PIE_RETURN_IF_ERROR(transfers_->Write(pages, stored, first, BatchesInFlight()));

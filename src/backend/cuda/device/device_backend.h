@@ -73,6 +73,7 @@ class DeviceBackend final : public Backend {
   Status WaitForTicket(Ticket ticket);
   Status Check(const char* what);
   Status Lose(const std::string& why);
+  Status Alive() const;  // an error with the first reason once the device is lost
   Status ReadMember(const Flight& flight, uint32_t member, std::vector<Slot>& slots);
   std::vector<float> EmbeddingOf(std::span<const float> state) const;
   std::vector<const Batch*> BatchesInFlight() const;
