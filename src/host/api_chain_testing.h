@@ -1,6 +1,7 @@
 // For the tests of chains: passes as an SDK makes them, loops of them, and chains.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <thread>

@@ -2,6 +2,8 @@
 // roles of the warps that do not multiply. They run ahead as far as there is room.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/attention_tile.cuh"
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/group_products.cuh"

@@ -4,6 +4,8 @@
 // second, 8 lines below.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/packed.cuh"

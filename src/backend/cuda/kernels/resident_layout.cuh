@@ -1,6 +1,8 @@
 // The shared memory of a block of resident_step.cu, by offsets in bytes.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/packed.h"
 #include "backend/cuda/kernels/resident_step.h"

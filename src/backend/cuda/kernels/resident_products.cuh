@@ -1,6 +1,8 @@
 // Products of one row of x with the tiles of W that come through the ring (resident_ring.cuh).
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/gate.cuh"
 #include "backend/cuda/kernels/packed.cuh"
 #include "backend/cuda/kernels/resident_mail.cuh"

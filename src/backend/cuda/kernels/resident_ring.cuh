@@ -3,6 +3,8 @@
 // others use it in the same order.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/meetings.cuh"
 #include "backend/cuda/kernels/resident_layout.cuh"

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/gate.cuh"
