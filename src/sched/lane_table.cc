@@ -573,17 +573,18 @@ void LaneTable::SignalFences() {
   });
 }
 
-Status LaneTable::CheckIntegrity() const {
+Status LaneTable::CheckIntegrity(const Interruption& interruption) const {
   std::vector<const Lane*> lanes;
   std::vector<PageId> pages;
   std::vector<Block*> blocks;
   for (const auto& [id, lane] : lanes_) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
     lanes.push_back(lane.get());
     lane->kv.CollectHeld(blocks, pages);
   }
-  PIE_RETURN_IF_ERROR(states_.CheckIntegrity(lanes));
-  PIE_RETURN_IF_ERROR(index_.CheckIntegrity(blocks, pages));
-  return index_.pool().CheckIntegrity(pages);
+  PIE_RETURN_IF_ERROR(states_.CheckIntegrity(lanes, interruption));
+  PIE_RETURN_IF_ERROR(index_.CheckIntegrity(blocks, pages, interruption));
+  return index_.pool().CheckIntegrity(pages, interruption);
 }
 
 }  // namespace pie

@@ -93,7 +93,7 @@ class LaneTable {
   size_t holders() const;
   // Signals the fences before which every operation has ended. Call when stats are up to date.
   void SignalFences();
-  Status CheckIntegrity() const;
+  Status CheckIntegrity(const Interruption& interruption = {}) const;
 
  private:
   struct PendingFence {
