@@ -32,8 +32,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
 # choose one, may include them.
 SIBLINGS = ("backend/cpu", "backend/cuda", "backend/dummy")
 
-# The same rule for the parts of a backend, as the README.md of its folder describes them. "." stands
-# for the files beside the parts. Tests are exempt.
+# The same rule for the parts of a backend, as the README.md of its folder describes them. The part
+# "." is the files beside the folders. Tests are exempt.
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "backend/cpu": {
         "machine": (),
