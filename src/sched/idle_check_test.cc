@@ -46,7 +46,7 @@ TEST(IdleCheck, MismatchIsLoggedAndCounted) {
 
 TEST(IdleCheck, LargeEnginesAreCheckedToo) {
   constexpr uint32_t kTokens = 20'000;
-  Scheduler scheduler(MakeDummyBackend({.page_tokens = 1, .total_pages = 2 * kTokens}));
+  Scheduler scheduler(MakeDummyBackend({.page_tokens = 1, .total_pages = 2 * kTokens}), {});
   std::vector<uint32_t> positions(kTokens);
   std::iota(positions.begin(), positions.end(), 0);
   std::promise<bool> promise;

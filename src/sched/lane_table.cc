@@ -37,9 +37,10 @@ void LaneTable::Apply(command::Fork&& command) {
   Lane& child = Add(command.child, {});
   child.account = command.account;
   if (parent == nullptr) {
-    child.broken = Error{Code::kNotFound, "forked from a sequence that does not exist (any more)"};
+    states_.MarkBroken(child,
+                       {Code::kNotFound, "forked from a sequence that does not exist (any more)"});
   } else if (!Admit(*parent)) {
-    child.broken = parent->closed;
+    states_.MarkBroken(child, *parent->closed);
   } else {
     states_.AwaitFork(child);
     Line(*parent, {.kind = Operation::Kind::kFork, .child = command.child});
@@ -322,7 +323,7 @@ void LaneTable::BeginMasked(Lane& lane) {
   const Status waits = AwaitRules(lane, Phase::kMasking, {});
   if (waits) return;
   // The caller of a first pass counts on all of its rows.
-  if (!lane.pass->has_followed()) states_.MarkBroken(lane, waits.error());
+  if (!lane.pass->has_followed()) return BreakPass(lane, waits.error());
   EndPass(lane, std::unexpected(waits.error()));
 }
 
@@ -404,15 +405,19 @@ void LaneTable::FailLanded(Lane& lane, const Error& error) {
 }
 
 void LaneTable::Break(Lane& lane, const Error& error) {
-  if (lane.pass) TakeBackAhead(lane);
-  states_.MarkBroken(lane, error);
-  if (lane.pass) {
-    EndPass(lane, std::unexpected(error));
-    Wake(lane);
-    RunRunnable();
-  } else {
-    EndRead(lane, std::unexpected(error));
+  if (!lane.pass) {
+    states_.MarkBroken(lane, error);
+    return EndRead(lane, std::unexpected(error));
   }
+  BreakPass(lane, error);
+  Wake(lane);
+  RunRunnable();
+}
+
+void LaneTable::BreakPass(Lane& lane, const Error& error) {
+  TakeBackAhead(lane);
+  states_.MarkBroken(lane, error);
+  EndPass(lane, std::unexpected(error));
 }
 
 void LaneTable::BreakAll(const Error& error) {
@@ -522,8 +527,7 @@ void LaneTable::Begin(Lane& lane) {
     if (kept) return BeginMasked(lane);
     fault = kept.error();
   }
-  states_.MarkBroken(lane, *fault);
-  EndPass(lane, std::unexpected(*fault));
+  BreakPass(lane, *fault);
 }
 
 Status LaneTable::TakeLastRow(Lane& lane) {
