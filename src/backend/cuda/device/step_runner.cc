@@ -1,7 +1,6 @@
 #include "backend/cuda/device/step_runner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include "backend/cuda/device/gate_kind.h"
@@ -64,16 +63,11 @@ Status StepRunner::Allocate() {
   };
   const RopeConfig& rope = config_.rope;
   const uint32_t pairs = rope.dims / 2;
-  std::vector<double> frequencies;
-  for (uint32_t i = 0; i < pairs; ++i) {
-    const double frequency = std::pow(rope.theta, -2.0 * i / rope.dims);
-    frequencies.push_back(rope.factors.empty() ? frequency : frequency / rope.factors[i]);
-  }
+  std::vector<double> frequencies = RopeFrequencies(rope.theta, rope.dims, rope.factors);
   if (rope.sliding_theta != 0) {
     rope_tables_ = 2;
-    for (uint32_t i = 0; i < pairs; ++i) {
-      frequencies.push_back(std::pow(rope.sliding_theta, -2.0 * i / rope.dims));
-    }
+    const std::vector<double> sliding = RopeFrequencies(rope.sliding_theta, rope.dims);
+    frequencies.insert(frequencies.end(), sliding.begin(), sliding.end());
   }
   PIE_RETURN_IF_ERROR(take(frequencies_, frequencies.size() * sizeof(double)));
   CopyIn(frequencies_, frequencies.data(), frequencies.size() * sizeof(double), stream_);
