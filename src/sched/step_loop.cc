@@ -7,19 +7,12 @@
 #include <utility>
 
 #include "backend/contain.h"
+#include "base/cpu_relax.h"
 #include "base/random.h"
 #include "sched/auction.h"
 
 namespace pie {
 namespace {
-
-void CpuRelax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // Prefetches an object that was last used before the device went through all of its weights.
 template <class T>
