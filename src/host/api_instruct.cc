@@ -33,7 +33,7 @@ Status CheckSize(Process& process, std::span<const Turn> turns) {
 template <class T>
 auto Feed(Process& process, HandleTable<Charged<T>>& table, uint32_t handle,
           std::span<const uint32_t> tokens) -> decltype(std::declval<T&>().Feed(tokens)) {
-  PIE_RETURN_IF_ERROR(CheckTokens(process, tokens));
+  PIE_RETURN_IF_ERROR(CheckTokenCount(process, tokens));
   Charged<T>* const found = PIE_TRY(table.Get(handle));
   auto seen = PIE_TRY(found->decoder->Feed(tokens));
   if (found->charge.Resize(found->decoder->bytes())) return seen;

@@ -49,7 +49,7 @@ Result<std::vector<uint32_t>> TokenizerEncode(Process& process, uint32_t tokeniz
 
 Result<std::string> TokenizerDecode(Process& process, uint32_t tokenizer,
                                     std::span<const uint32_t> tokens) {
-  PIE_RETURN_IF_ERROR(CheckTokens(process, tokens));
+  PIE_RETURN_IF_ERROR(CheckTokenCount(process, tokens));
   return PIE_TRY(TokenizerOf(process, tokenizer))->Decode(tokens);
 }
 

@@ -127,7 +127,7 @@ Status UseAdapter(Pass& pass) {
 
 }  // namespace
 
-Status CheckTokens(Process& process, std::span<const uint32_t> tokens) {
+Status CheckTokenCount(Process& process, std::span<const uint32_t> tokens) {
   const size_t most = process.engine().limits().max_tokens_per_call;
   if (tokens.size() <= most) return {};
   return Fail(Code::kExhausted, "{} tokens in one call; at most {} are allowed", tokens.size(),
@@ -161,11 +161,9 @@ bool Keep(Process& process, Pass& pass, size_t bytes) {
 
 void AddInput(Process& process, Pass& pass, std::span<const uint32_t> tokens,
               std::span<const uint32_t> positions) {
-  if (tokens.size() != positions.size()) {
-    pass.Refuse({Code::kInvalid, fmt::format("{} positions for {} tokens: give one position for "
-                                             "each token",
-                                             positions.size(), tokens.size())});
-    return;
+  // Checked for each input: the counts of two inputs could make up for each other.
+  if (const Status status = CheckPositionCount(tokens.size(), positions.size()); !status) {
+    return pass.Refuse(status.error());
   }
   if (!Keep(process, pass, tokens.size_bytes() + positions.size_bytes())) return;
   Forward& forward = pass.forward;
@@ -266,7 +264,8 @@ Status MakeSingle(Process& process, Pass& pass, const std::shared_ptr<PassOutput
   output->verdict = std::make_shared<DraftVerdict>();
   PIE_RETURN_IF_ERROR(
       AddDrafts(process, pass, 0, static_cast<uint32_t>(forward.tokens.size()) - 1));
-  return Validate(forward, InfoOf(process, pass));  // probes read the drafts too
+  // Check has found the pass itself valid; but its samplers and probes read the drafts too.
+  return forward.drafts == 0 ? Status() : Validate(forward, InfoOf(process, pass));
 }
 
 // Whether the engine can guess what follows the pass.

@@ -120,6 +120,19 @@ std::vector<const Tensor*> CheckedTensors::Unused(std::string_view prefix) const
   return unused;
 }
 
+Status CheckedTensors::CheckUnused(const WeightNames& names) const {
+  const std::string layers = names.layer.substr(0, names.layer.find("{}"));
+  for (const Tensor* const tensor : Unused(names.everything_is_known ? "" : layers)) {
+    const std::string& name = tensor->name;
+    if (name.starts_with("rope_") || name.find("rotary_emb") != name.npos) continue;
+    return BadTensor(*tensor,
+                     {Code::kUnavailable,
+                      "this architecture has no such tensor; either the file is broken, or it is a "
+                      "variant of the architecture that is not supported"});
+  }
+  return {};
+}
+
 std::unexpected<Error> CheckedTensors::BadTensor(const Tensor& tensor, const Error& error) const {
   return Fail(error.code, "{}: tensor {}: {}", files_.FileOf(tensor), Shown(tensor.name),
               error.text);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "backend/cuda/device/device_adapter.h"
+#include "base/cpu_relax.h"
 
 namespace pie::cuda {
 namespace {
@@ -27,12 +28,6 @@ constexpr uint32_t kOutputValues = 1 << 18;
 constexpr uint32_t kLeastCut = 1024;
 constexpr uint64_t kMostFixedParts = 1 << 15;
 constexpr auto kBusyWait = std::chrono::milliseconds(10);
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 }  // namespace
 
@@ -270,13 +265,13 @@ std::optional<uint32_t> DeviceBackend::BucketOf(const StepPlan& plan) const {
   return std::nullopt;
 }
 
-pie::cuda::Sampling DeviceBackend::SamplingOf(uint32_t first_read) const {
-  pie::cuda::Sampling sampling{.step = reinterpret_cast<const StepHeader*>(step_),
-                               .logits = runner_->logits(),
-                               .stride = runner_->logit_stride(),
-                               .vocab = config_.vocab_size,
-                               .first_read = first_read,
-                               .chosen = chosen_};
+SamplingInputs DeviceBackend::SamplingOf(uint32_t first_read) const {
+  SamplingInputs sampling{.step = reinterpret_cast<const StepHeader*>(step_),
+                          .logits = runner_->logits(),
+                          .stride = runner_->logit_stride(),
+                          .vocab = config_.vocab_size,
+                          .first_read = first_read,
+                          .chosen = chosen_};
   std::ranges::copy(outputs_, sampling.outputs);
   return sampling;
 }
@@ -354,7 +349,7 @@ void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
     while (items_end < header.items && items[items_end].read < first + count) ++items_end;
     uint32_t probes_end = probe;
     while (probes_end < header.probes && probes[probes_end].read < first + count) ++probes_end;
-    const pie::cuda::Sampling sampling = SamplingOf(first);
+    const SamplingInputs sampling = SamplingOf(first);
     if (items_end > item) RunSamples(sampling, item, items_end - item, items_end - item, stream_);
     RunProbes(sampling, probe, probes_end - probe, stream_);
     item = items_end;
@@ -437,7 +432,7 @@ Status DeviceBackend::WaitForTicket(Ticket ticket) {
   const volatile uint64_t* const done = done_;
   const auto start = Clock::now();
   for (uint32_t spins = 0; *done < ticket; ++spins) {
-    Pause();
+    CpuRelax();
     if (spins % 256 != 255) continue;
     const auto waited = Clock::now() - start;
     if (IsDone(stream_) && *done < ticket) {
@@ -507,7 +502,7 @@ Status DeviceBackend::ReadMember(const Flight& flight, uint32_t index, std::vect
         for (uint32_t i = 0; i < plan.count; ++i) {
           const uint32_t token = output.tokens[plan.first + i];
           if (token >= config_.vocab_size) {
-            return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
+            return NothingAllowed();
           }
           slots.emplace_back(TokenSlot{token});
         }

@@ -69,7 +69,7 @@ class DeviceBackend final : public Backend {
   void LaunchStep(Flight& flight, uint32_t bucket);
   void LaunchBucket(uint32_t bucket, bool large_tiles);
   std::optional<uint32_t> BucketOf(const StepPlan& plan) const;
-  pie::cuda::Sampling SamplingOf(uint32_t first_read) const;
+  SamplingInputs SamplingOf(uint32_t first_read) const;
   Status WaitForTicket(Ticket ticket);
   Status Check(const char* what);
   Status Lose(const std::string& why);
@@ -104,7 +104,7 @@ class DeviceBackend final : public Backend {
   std::map<std::pair<uint32_t, bool>, Graph> graphs_;  // by rows and large tiles
   std::deque<Flight> flights_;
   std::deque<Choices> choices_;
-  pie::Sampling sampling_;
+  Sampling sampling_;
   Ticket ticket_ = 0;
   std::string failure_;  // the device is lost
   const std::shared_ptr<DeviceHealth> health_ = std::make_shared<DeviceHealth>();
