@@ -130,14 +130,14 @@ Status UseAdapter(Pass& pass) {
 Status CheckTokenCount(Process& process, std::span<const uint32_t> tokens) {
   const size_t most = process.engine().limits().max_tokens_per_call;
   if (tokens.size() <= most) return {};
-  return Fail(Code::kExhausted, "{} tokens in one call; at most {} are allowed", tokens.size(),
+  return Fail(Code::kExhausted, "the call has {} tokens; at most {} are allowed", tokens.size(),
               most);
 }
 
 Status CheckName(std::string_view name) {
   constexpr size_t kMostBytes = 4'096;
   if (name.size() <= kMostBytes) return {};
-  return Fail(Code::kInvalid, "a name or path of {} bytes; at most {} are allowed", name.size(),
+  return Fail(Code::kInvalid, "the name or path has {} bytes; at most {} are allowed", name.size(),
               kMostBytes);
 }
 
@@ -268,7 +268,7 @@ Status MakeSingle(Process& process, Pass& pass, const std::shared_ptr<PassOutput
   return forward.drafts == 0 ? Status() : Validate(forward, InfoOf(process, pass));
 }
 
-// Whether the engine can guess what follows the pass.
+// Whether the engine can guess the tokens after the pass.
 bool MayPropose(const Pass& pass) {
   const Forward& forward = pass.forward;
   return pass.wants_drafts && forward.attention.empty() && ChooserOf(forward);
@@ -300,10 +300,11 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
       std::accumulate(bytes_of_masks.begin(), bytes_of_masks.end(), size_t{0});
   const size_t most_mask_bytes = process.engine().limits().max_mask_bytes;
   if (mask_bytes > most_mask_bytes - std::min(context.mask_bytes(), most_mask_bytes)) {
-    return Fail(Code::kExhausted,
-                "the attention masks of a context would take {} KiB, {} are allowed; use masks "
-                "of fewer runs, or a new context",
-                (context.mask_bytes() + mask_bytes) >> 10, most_mask_bytes >> 10);
+    return Fail(
+        Code::kExhausted,
+        "the attention masks of a context would take {} KiB; at most {} KiB are allowed: use masks "
+        "of fewer runs, or a new context",
+        (context.mask_bytes() + mask_bytes) >> 10, most_mask_bytes >> 10);
   }
   Charge masks = process.NewCharge();
   if (!masks.Grow(mask_bytes)) return PassMemoryLimit(process);

@@ -13,7 +13,7 @@ namespace pie {
 namespace {
 
 // Tensors of fp8 models besides weights: scales for activations, and for keys and values in fp8.
-// They say how to round, not what to compute.
+// Such tensors say how weights were rounded; the results do not depend on them.
 bool IsRoundingHint(std::string_view name) {
   constexpr std::string_view kHints[] = {".input_scale",   ".activation_scale", ".output_scale",
                                          ".q_scale",       ".k_scale",          ".v_scale",

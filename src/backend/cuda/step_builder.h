@@ -1,5 +1,6 @@
 // StepBuilder: turns a Batch into the block of memory that the kernels read (kernels/step.h), and
-// keeps what the host must know to make a BatchOutput of their results. It runs on any machine.
+// keeps the data that the host needs to make a BatchOutput of their results. It runs on any
+// machine.
 //
 // Owner: one backend. It keeps its buffers from step to step. Costs about a microsecond per member,
 // and a pass over the masks.

@@ -159,7 +159,7 @@ uint32_t TilePlanner::SmallCut(const std::vector<Part>& parts) const {
 // A multiprocessor has one large tile at a time. The cut is chosen so that the last of them is done
 // first, by how long the longest list of tiles takes.
 uint32_t TilePlanner::LargeCut(const std::vector<Part>& parts) const {
-  // Measured in keys: what a tile costs beside them, and what merging its results costs.
+  // The fixed cost of a tile, and the cost of merging its results, in keys.
   constexpr uint32_t kTileCost = 128;
   constexpr uint32_t kMergeCost = 256;
   constexpr uint32_t kLeastCut = 256;

@@ -348,7 +348,7 @@ void StepRunner::FeedForward(uint32_t index, const Rows& rows) {
   const DeviceLayer& layer = weights_.layers[index];
   const Product gate_up = GateUpOf(layer, rows.count);
   const Product down = DownOf(layer, rows.count, FfnAdds(layer));
-  if (rows.adapters) {  // they change what the activation sees
+  if (rows.adapters) {  // they change the input of the activation
     Product sums = gate_up;
     sums.output = ProductOutput::kBf16;
     sums.y = gate_up_;
@@ -415,7 +415,7 @@ void StepRunner::RunExperts(uint32_t index, const Rows& of) {
                   .tile_count = expert_tile_count_,
                   .max_tiles = most,
                   .x_rows = sorted_rows_};
-  if (of.parts.experts) {  // they change what the activation sees
+  if (of.parts.experts) {  // they change the input of the activation
     Product sums = product;
     sums.output = ProductOutput::kBf16;
     sums.y = gate_up_;

@@ -61,7 +61,7 @@ class StepRunner {
     bool large_tiles = false;
     bool partial_results = true;
     bool adapters = false;
-    AdapterParts parts;  // what the adapters change
+    AdapterParts parts;  // the parts that the adapters change
   };
   void RunLayers(const Rows& rows, const uint32_t* chosen);
   // Prepares steps of one row by one kernel, where the model and the device allow that. Call it

@@ -153,7 +153,7 @@ __device__ inline void MultiplyTiles(const ResidentPhase& phase, const ResidentL
       }
       place.Next(room.stages);
     }
-    // The row of x is in all columns of the tile; the first column's lanes have what counts.
+    // The row of x is in all columns of the tile; only the first column's lanes are used.
     float* const own = sums + turn % 2 * (kWarps * kTileRows);
     if (lane % 4 == 0) {
       own[warp * kTileRows + lane / 4] = acc[0];

@@ -27,7 +27,7 @@ struct RingPlace {
   }
 };
 
-// What a step says about its only row.
+// The data of the only row of a step.
 struct RowOfStep {
   uint32_t limit = 0;
   const uint32_t* mask = nullptr;
@@ -200,8 +200,8 @@ __device__ inline void FetchPiece(const ResidentStep& r, const ResidentPhase& ph
   }
 }
 
-// The warp that asks for what the block needs, in the order in which it is used, as far ahead as
-// the ring has room.
+// The warp that fetches the data that the block needs, in the order in which it is used, as far
+// ahead as the ring has room.
 __device__ inline void FetchAll(const ResidentStep& r, const ResidentLayout& room, char* shared) {
   RingWriter ring(room, shared);
   const RowOfStep row(r);
