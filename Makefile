@@ -9,7 +9,8 @@ export PYTHONPATH := $(CURDIR)/bakery/src
 # build/rust and build/node are what setup installed, where the system's own Rust or Node does not do.
 export PATH := $(CURDIR)/build/rust/bin:$(CURDIR)/build/node:$(HOME)/.cargo/bin:$(PATH)
 
-CPP_FILES = $(shell find src bench tests client/cpp -name '*.h' -o -name '*.cc' -o -name '*.cu' 2>/dev/null)
+CPP_FILES = $(shell find src bench fuzz tests client/cpp sdk/cpp/include sdk/cpp/src \
+  -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
 CRATES = $(wildcard bridge/Cargo.toml sdk/rust/Cargo.toml client/rust/Cargo.toml)
 PROMPT ?= Tell me about pie.
 ROUNDS ?= 5

@@ -4,7 +4,9 @@
     scripts/check_headers.py
 
 There are two checks. The compiler parses each header as the only include of a file, with the flags
-of a source of the same folder. And a header that names a fixed-width integer type must include
+of a source of the same folder. Headers of kernels (.cuh) are parsed as C++ with the CUDA emulator's
+headers. Headers of the C++ SDK are parsed as a program of this machine, with what the SDK's own
+compiler, which is clang, accepts. And a header that names a fixed-width integer type must include
 <cstdint> itself: some versions of the standard library bring it along with other headers and some
 do not, so one compiler cannot tell. A header that passed is compiled again only when one of our
 headers or its flags change; build/headers/ remembers that.
@@ -25,7 +27,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DATABASE = ROOT / "build" / "release" / "compile_commands.json"
 PASSED = ROOT / "build" / "headers"
-FOLDERS = ("src", "bench", "fuzz", "tests", "client/cpp")
+FOLDERS = ("src", "bench", "fuzz", "tests", "client/cpp", "sdk/cpp/include", "sdk/cpp/src")
+SDK = ROOT / "sdk" / "cpp"
+SDK_FLAGS = ["-std=c++23", "-fpermissive", "-w"]
+SDK_FLAGS += [f"-I{SDK / folder}" for folder in ("include", "src", "generated")]
+EMULATED = ["-DPIE_CUDA_EMULATED", f"-I{ROOT / 'src/backend/cuda/emulator/include'}"]
+# Kernels are written for nvcc (cmake/cuda_emulator.cmake).
+EMULATED += ["-Wno-unknown-pragmas", "-Wno-shadow", "-Wno-sign-compare", "-Wno-unused-parameter"]
 
 _FIXED_WIDTH = re.compile(r"\bu?int(?:8|16|32|64|ptr)_t\b")
 _COMMENT = re.compile(r"//.*")
@@ -33,7 +41,12 @@ _COMMENT = re.compile(r"//.*")
 
 def headers(root: Path = ROOT) -> list[Path]:
     """Every header that our own compiler compiles. Headers of inferlets are bakery's."""
-    found = (path for folder in FOLDERS for path in (root / folder).rglob("*.h"))
+    found = (
+        path
+        for folder in FOLDERS
+        for path in (root / folder).rglob("*")
+        if path.suffix in (".h", ".cuh")
+    )
     return sorted(path for path in found if not _is_inferlet(path, root))
 
 
@@ -62,10 +75,12 @@ def flags_by_folder() -> dict[Path, list[str]]:
 
 def flags_of(header: Path, flags: dict[Path, list[str]]) -> list[str]:
     """The flags of the nearest folder upwards that has any, or of a folder src/ beside it."""
+    if header.is_relative_to(SDK):
+        return SDK_FLAGS
     for folder in header.parents:
         for place in (folder, folder / "src"):
             if place in flags:
-                return flags[place]
+                return flags[place] + (EMULATED if header.suffix == ".cuh" else [])
     raise SystemExit(f"{header}: no source is compiled near it; name its folder in CMakeLists.txt")
 
 

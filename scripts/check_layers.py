@@ -32,16 +32,32 @@ LAYERS: dict[str, tuple[str, ...]] = {
 # choose one, may include them.
 SIBLINGS = ("backend/cpu", "backend/cuda", "backend/dummy")
 
-# The same rule for the parts of the CPU backend (src/backend/cpu/README.md). Tests are exempt.
-CPU = "backend/cpu"
-CPU_PARTS: dict[str, tuple[str, ...]] = {
-    "machine": (),
-    "quant": ("machine",),
-    "matmul": ("machine", "quant"),
-    "attention": ("machine",),
-    "adapters": ("machine",),
-    "weights": ("machine", "matmul"),
-    "layers": ("machine", "quant", "matmul", "attention", "adapters", "weights"),
+# The same rule for the parts of a backend, as the README.md of its folder describes them. The part
+# "." is the files beside the folders. Tests are exempt.
+PARTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "backend/cpu": {
+        "machine": (),
+        "quant": ("machine",),
+        "matmul": ("machine", "quant"),
+        "attention": ("machine",),
+        "adapters": ("machine",),
+        "weights": ("machine", "matmul"),
+        "layers": ("machine", "quant", "matmul", "attention", "adapters", "weights"),
+        ".": ("machine", "quant", "matmul", "attention", "adapters", "weights", "layers"),
+    },
+    # The emulator replaces some of the kernels' headers, and implements kernels/runtime.h.
+    "backend/cuda": {
+        "kernels": ("emulator",),
+        "emulator": ("kernels",),
+        "device": (".", "kernels"),
+        ".": ("kernels",),
+    },
+}
+
+# Parts that may include fewer folders of src/ than their layer may.
+PART_LAYERS: dict[str, tuple[str, ...]] = {
+    "backend/cuda/kernels": ("base",),
+    "backend/cuda/emulator": ("base", "model"),
 }
 
 # The bridge's generated headers are the only includes from outside src/, for these folders alone.
@@ -109,18 +125,31 @@ def _sibling_problem(file: str, included: str, layer: str) -> str | None:
     return None
 
 
+def _part_of(path: Path) -> tuple[str, str] | None:
+    """The backend that has parts, and the part of it to which a file of src/ belongs."""
+    for backend in PARTS:
+        if path.is_relative_to(backend):
+            within = path.relative_to(backend)
+            return backend, within.parts[0] if len(within.parts) > 1 else "."
+    return None
+
+
 def _part_problem(file: Path, included: str) -> str | None:
-    target = Path(included)
-    if file.parent.parent.as_posix() != CPU or target.parent.parent.as_posix() != CPU:
+    place, target = _part_of(file), _part_of(Path(included))
+    if place is None or file.stem.endswith("_test"):
         return None
-    part, other = file.parent.name, target.parent.name
-    if file.stem.endswith("_test") or part == other:
-        return None
-    if part not in CPU_PARTS:
-        return f"src/{CPU}/{part} has no layer; add it to CPU_PARTS in scripts/check_layers.py"
-    if other not in CPU_PARTS[part]:
-        may = ", ".join(CPU_PARTS[part]) or "nothing"
-        return f"{CPU}/{part} may include {may} of {CPU}, but {other} is not below it"
+    backend, part = place
+    parts = PARTS[backend]
+    if part not in parts:
+        return f"src/{backend}/{part} has no layer; add it to PARTS in scripts/check_layers.py"
+    if target is None:
+        folder, layer = f"{backend}/{part}", included.split("/", 1)[0]
+        allowed = PART_LAYERS.get(folder, (layer,))
+        return None if layer in allowed else f"{folder} may include {', '.join(allowed)} alone"
+    other = target[1]
+    if other != part and other not in parts[part]:
+        may = ", ".join(parts[part]) or "nothing"
+        return f"{backend}/{part} may include {may} of {backend}, but {other} is not below it"
     return None
 
 

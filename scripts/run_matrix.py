@@ -24,14 +24,18 @@ RESULTS = ROOT / "build" / "test-results"
 CONFIGURATIONS = ROOT / "tests" / "configurations"
 
 # The parts of the engine in which a user can notice a configuration: inferlets in every language,
-# the default model, saved contexts, the server.
+# the default model, saved contexts, structured output, adapters, the server.
 SUITES = (
+    "tests/e2e/test_adapters.py",
     "tests/e2e/test_conformance.py",
+    "tests/e2e/test_damaged_snapshots.py",
+    "tests/e2e/test_forgotten_contexts.py",
     "tests/e2e/test_model.py",
     "tests/e2e/test_python_sdk.py",
     "tests/e2e/test_run.py",
     "tests/e2e/test_rust_sdk.py",
     "tests/e2e/test_snapshots.py",
+    "tests/e2e/test_structured.py",
     "tests/compat",
     "tests/cpp-sdk",
     "tests/serve",
@@ -58,7 +62,7 @@ def run(name: str, suites: tuple[str, ...], selection: str) -> Totals:
 
 
 def run_quick() -> Totals:
-    """What `make test` runs of the matrix: one configuration that differs in everything, and the
+    """What `make test` runs of the matrix: one configuration with many options at once, and the
     conformance tests in the two languages whose inferlets compile quickly."""
     return run("everything", ("tests/e2e/test_conformance.py",), "rust or cpp")
 

@@ -10,7 +10,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 _TREE = (
     "base/ids.h kv/page_pool.h model/model.h backend/backend.h backend/cpu/cpu.h backend/dummy/d.h "
     "backend/cpu/machine/simd.h backend/cpu/layers/norm.h sched/scheduler.h wasm/runtime.h "
-    "host/context.h server/codec.h cli/main.h"
+    "backend/cuda/step_builder.h backend/cuda/kernels/step.h backend/cuda/device/weights.h "
+    "backend/cpu/top.h host/context.h server/codec.h cli/main.h"
 )
 
 
@@ -40,6 +41,11 @@ def tree(tmp_path):
         ("backend/cpu/layers/a.cc", "backend/cpu/machine/simd.h"),
         ("backend/cpu/machine/a_test.cc", "backend/cpu/layers/norm.h"),
         ("backend/cpu/a.cc", "backend/cpu/layers/norm.h"),
+        ("backend/cuda/a.cc", "backend/cuda/kernels/step.h"),
+        ("backend/cuda/device/a.cc", "backend/cuda/step_builder.h"),
+        ("backend/cuda/device/a.cc", "kv/page_pool.h"),
+        ("backend/cuda/kernels/a.cuh", "base/ids.h"),
+        ("backend/cuda/kernels/a_test.cc", "backend/cuda/step_builder.h"),
         ("sched/a.cc", "kv/page_pool.h"),
         ("wasm/a.cc", "pie_bridge.h"),
         ("host/a.cc", "sched/scheduler.h"),
@@ -62,6 +68,12 @@ def test_an_include_that_points_down_passes(tree, file, included):
         ("backend/a.cc", "backend/cpu/cpu.h", "private to itself"),
         ("backend/cpu/machine/a.cc", "backend/cpu/layers/norm.h", "layers is not below it"),
         ("backend/cpu/odd/a.cc", "backend/cpu/machine/simd.h", "backend/cpu/odd has no layer"),
+        ("backend/cpu/layers/a.cc", "backend/cpu/top.h", ". is not below it"),
+        ("backend/cuda/kernels/a.cu", "backend/cuda/device/weights.h", "device is not below it"),
+        ("backend/cuda/kernels/a.cuh", "backend/cuda/step_builder.h", ". is not below it"),
+        ("backend/cuda/kernels/a.cu", "kv/page_pool.h", "may include base alone"),
+        ("backend/cuda/emulator/a.cc", "backend/cuda/device/weights.h", "device is not below it"),
+        ("backend/cuda/a.cc", "backend/cuda/device/weights.h", "device is not below it"),
         ("kv/a.cc", "pie_bridge.h", "the bridge"),
         ("kv/a.cc", "page_pool.h", 'such as "kv/page_pool.h"'),
         ("kv/a.cc", "base/gone.h", "does not exist"),

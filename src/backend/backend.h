@@ -46,7 +46,7 @@ struct BackendInfo {
   // not wait for long.
   size_t read_bytes = size_t{4} << 20;
   size_t write_bytes = size_t{16} << 20;
-  AdapterShape adapters;  // what adapters must fit; no layers: the device takes none
+  AdapterShape adapters;  // the sizes of adapters; no layers: the device takes no adapters
 };
 
 class Backend {

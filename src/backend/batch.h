@@ -103,7 +103,7 @@ struct Batch {
     // One mask for each token of the Forward; null = causal.
     const std::vector<Brle>* attention = nullptr;
     const Brle* logit_mask = nullptr;  // null = every token is allowed
-    // What to read; null = nothing. Rows of a SampleSpec count from the Forward's first token.
+    // The results to read; null = none. Rows of a SampleSpec count from the Forward's first token.
     // Rows outside of this member's chunk, [pass_row, pass_row + rows), are skipped.
     const std::vector<SampleSpec>* samples = nullptr;
     // The keys of the Forward's rows from `first_draw` on, which choose one token each. Null: every

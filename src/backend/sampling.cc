@@ -13,10 +13,6 @@ namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-std::unexpected<Error> NothingAllowed() {
-  return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
-}
-
 // Returns a bound below which no logit has the weight `least`. It is slightly too low, to allow for
 // rounding.
 float LeastLogit(float best, float temperature, double least) {
@@ -31,6 +27,10 @@ float LeastLogit(float best, float temperature, double least) {
 constexpr double kSurely = 1 + 1e-9;
 
 }  // namespace
+
+std::unexpected<Error> NothingAllowed() {
+  return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
+}
 
 std::optional<uint32_t> Argmax(std::span<const float> logits, AllowedTokens mask) {
   if (!mask.bits.empty()) return ArgmaxAllowed(logits, mask.bits);

@@ -51,6 +51,9 @@ struct AllowedTokens {
 // Returns the token of the largest logit, the lowest id among equals; none if no token is allowed.
 std::optional<uint32_t> Argmax(std::span<const float> logits, AllowedTokens mask);
 
+// The error of a logit mask that excludes every token.
+std::unexpected<Error> NothingAllowed();
+
 // Whether `spec` reads logits, and not the hidden state that they are made of.
 inline bool ReadsLogits(const SampleSpec& spec) {
   return spec.kind != SampleSpec::Kind::kEmbedding;

@@ -33,7 +33,7 @@ std::vector<Slot*>& FreeSlots() {
   return *free;
 }
 
-// Calls only what is safe in a signal handler.
+// Calls only functions that are safe in a signal handler.
 void OnBusError(int signal, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   for (size_t i = 0; i < slots_used.load(std::memory_order_acquire); ++i) {

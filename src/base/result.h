@@ -21,7 +21,7 @@ enum class Code {
   kInternal,     // a device or library failed
 };
 
-// `text` is for a person: it says what was wrong and what to do.
+// `text` is for a person: it names the fault and the remedy.
 struct Error {
   Code code = Code::kInternal;
   std::string text;

@@ -72,7 +72,8 @@ Result<Config> ReadConfig(const std::string& path);
 
 // Replaces the configured models by one dummy model with the options of the first. `flag` is the
 // value of --dummy: kPlainDummy, or the model whose vocabulary and chat template it has.
-inline constexpr std::string_view kPlainDummy = "true";  // what CLI11 gives for a bare flag
+inline constexpr std::string_view kPlainDummy =
+    "true";  // the value that CLI11 gives to a bare flag
 void UseDummy(Config& config, std::string_view flag = kPlainDummy);
 
 std::string CacheDir();  // $PIE_CACHE, or pie/ in the user's cache folder

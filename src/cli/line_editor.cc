@@ -53,7 +53,7 @@ std::string Shown(std::string_view text) {
   return shown;
 }
 
-// Draws the line again, over what was drawn before.
+// Draws the line again, in the place where it was drawn before.
 class Drawing {
  public:
   Drawing(std::string_view prompt, size_t prompt_columns)
@@ -87,7 +87,7 @@ class Drawing {
   size_t row_ = 0;  // of the cursor, below the first
 };
 
-// What a terminal sends around pasted text, and what asks it to do so.
+// The marks that a terminal sends around pasted text, and the request to send them.
 constexpr std::string_view kPasteEnd = "\x1b[201~";
 constexpr std::string_view kMarkPastes = "\x1b[?2004h", kDoNotMarkPastes = "\x1b[?2004l";
 
@@ -120,7 +120,7 @@ std::string ReadPasted() {
   return text;
 }
 
-// Does what an escape sequence asks for.
+// Carries out an escape sequence.
 void Escape(LineBuffer& line) {
   const int kind = ReadByte();
   if (kind != '[' && kind != 'O') return;

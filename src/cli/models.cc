@@ -95,7 +95,9 @@ Result<int> RunProgram(std::vector<std::string> arguments) {
   }
   int status = 0;
   while (waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) return Fail(Code::kInternal, "waitpid: {}", std::strerror(errno));
+    if (errno != EINTR) {
+      return Fail(Code::kInternal, "cannot wait for {}: {}", arguments[0], std::strerror(errno));
+    }
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

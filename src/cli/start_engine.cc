@@ -83,7 +83,8 @@ Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
     return Loaded(std::move(model), MakeDummyBackend(std::move(options)), entry);
   } catch (const std::bad_alloc&) {
     return Fail(Code::kExhausted,
-                "not enough memory for {} KV pages of {} tokens; lower total_pages or kv_page_size",
+                "there is not enough memory for {} KV pages of {} tokens; lower total_pages or "
+                "kv_page_size",
                 options.total_pages, options.page_tokens);
   }
 }

@@ -35,7 +35,7 @@ std::string Dim(std::string_view text, int fd) {
 }
 
 int ReportError(std::string_view text) {
-  // An error may quote what a program printed.
+  // An error may quote a program's output.
   const std::string shown = isatty(STDERR_FILENO) == 1 ? Harmless(text) : std::string(text);
   fmt::print(stderr, "{} {}\n", Red("error:"), shown);
   return 1;

@@ -58,7 +58,7 @@ class ProgressBar {
   int last_percent_ = -1;
 };
 
-// The text with control characters made visible, so that what a program prints cannot move the
+// The text with control characters made visible, so that a program's output cannot move the
 // cursor, change the title, or write to the clipboard of the terminal. Line ends and tabs stay.
 std::string Harmless(std::string_view text);
 

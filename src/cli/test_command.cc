@@ -42,7 +42,7 @@ Result<TestProgram> OpenProgram(const TestOptions& options, host::Manifest manif
   TestProgram program{.manifest = std::move(manifest), .component = {}};
   std::string path = options.path;
   if (path.empty()) {
-    // One file for each folder, so that a build can use what the previous one left.
+    // One file for each folder, so that a build can reuse files of the previous one.
     const size_t hash = std::hash<std::string>{}(fs::canonical(options.folder).string());
     path = fmt::format("{}/tests/{}-{:016x}.wasm", CacheDir(), program.manifest.name, hash);
     if (RunBakery({"build", options.folder, "-o", path, "--quiet"}) != 0) {

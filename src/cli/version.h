@@ -1,4 +1,4 @@
-// What `pie --version` prints.
+// The text that `pie --version` prints.
 #pragma once
 
 #include <string>

@@ -156,7 +156,7 @@ std::vector<fs::path> Below(const std::string& folder) {
 Status CheckAdapterName(std::string_view name) {
   if (name.empty()) return Fail(Code::kInvalid, "an adapter needs a name");
   if (name.size() > kMaxNameBytes) {
-    return Fail(Code::kInvalid, "an adapter's name has at most {} bytes, this one {}",
+    return Fail(Code::kInvalid, "an adapter's name has at most {} bytes, this one has {}",
                 kMaxNameBytes, name.size());
   }
   return {};
@@ -257,8 +257,8 @@ Status AdapterStore::CheckQuota(const Key& key, uint64_t bytes) const {
   }
   if (total > limits_.max_adapter_bytes) {
     return Fail(Code::kExhausted,
-                "user {}'s adapters would take {} MiB; {} MiB are allowed; destroy some", key.user,
-                (total >> 20) + 1, limits_.max_adapter_bytes >> 20);
+                "user {}'s adapters would take {} MiB; at most {} MiB are allowed: destroy some",
+                key.user, (total >> 20) + 1, limits_.max_adapter_bytes >> 20);
   }
   return {};
 }

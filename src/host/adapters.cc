@@ -171,15 +171,17 @@ Result<Charge> Adapters::TakeRoom(std::string_view user, size_t bytes) {
       }
     }
     if (!victim && user_has_too_much) {
-      return Fail(Code::kExhausted,
-                  "user {}'s adapters would take {} MiB of memory, {} are allowed; drop or "
-                  "destroy some",
-                  user, ((own->used() + bytes) >> 20) + 1, own->limit() >> 20);
+      return Fail(
+          Code::kExhausted,
+          "user {}'s adapters would take {} MiB of memory; at most {} MiB are allowed: drop or "
+          "destroy some",
+          user, ((own->used() + bytes) >> 20) + 1, own->limit() >> 20);
     }
     if (!victim) {
-      return Fail(Code::kExhausted,
-                  "adapters would take {} MiB of memory, {} are allowed; try again later",
-                  ((memory_->used() + bytes) >> 20) + 1, memory_->limit() >> 20);
+      return Fail(
+          Code::kExhausted,
+          "adapters would take {} MiB of memory; at most {} MiB are allowed: try again later",
+          ((memory_->used() + bytes) >> 20) + 1, memory_->limit() >> 20);
     }
     PIE_RETURN_IF_ERROR(Write(*victim));
     const std::lock_guard lock(mutex_);

@@ -91,7 +91,8 @@ Result<uint32_t> AdapterFork(Process& process, uint32_t adapter, std::string_vie
 Status AdapterLoad(Process& process, uint32_t adapter, std::string_view path, Wait& wait) {
   PIE_RETURN_IF_ERROR(CheckName(path));
   Ptr loaded = PIE_TRY(AdapterOf(process, adapter));
-  // The files may be larger than what one inferlet may hold, so they are charged to the user alone.
+  // The files may be larger than the memory that one inferlet may hold, so they are charged to the
+  // user alone.
   return DoOnFiles(process, wait,
                    [&adapters = process.engine().adapters(), loaded = std::move(loaded),
                     files = FilesOf(process), path = std::string(path),
@@ -220,7 +221,8 @@ Status ZoInitialize(Process& process, uint32_t adapter, uint32_t rank, float alp
 Status ZoUpdate(Process& process, uint32_t adapter, std::span<const float> scores,
                 std::span<const int64_t> seeds, float max_sigma, Wait& wait) {
   if (std::max(scores.size(), seeds.size()) > limits::kZoPopulation) {
-    return Fail(Code::kExhausted, "{} scores and {} seeds; a population has at most {}",
+    return Fail(Code::kExhausted,
+                "there are {} scores and {} seeds, but a population has at most {} candidates",
                 scores.size(), seeds.size(), limits::kZoPopulation);
   }
   Ptr tuned = PIE_TRY(AdapterOf(process, adapter));

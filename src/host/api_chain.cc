@@ -181,8 +181,8 @@ Result<uint32_t> ChainsRun(Process& process, uint32_t pass, uint32_t max_tokens,
                 "time");
   }
   if (stops.size() > kMostStops) {
-    return Fail(Code::kExhausted, "{} stop tokens; at most {} are allowed", stops.size(),
-                kMostStops);
+    return Fail(Code::kExhausted, "the chain has {} stop tokens; at most {} are allowed",
+                stops.size(), kMostStops);
   }
   open->forward.chain = MakeChain(max_tokens, stops);
   auto started = Start(process, *open);

@@ -1,6 +1,7 @@
 // For the tests of chains: passes as an SDK makes them, loops of them, and chains.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <thread>
@@ -33,7 +34,7 @@ class ApiChainTest : public ApiTest {
   }
   static uint32_t Length(const Counts& counts) { return counts.committed * 4 + counts.tokens; }
 
-  // A pass as an SDK makes it: the tokens follow what is there, pages are reserved for them.
+  // A pass as an SDK makes it: the tokens follow those of the context, pages are reserved for them.
   uint32_t Pass(uint32_t context, const Tokens& tokens, std::optional<uint64_t> seed = {}) {
     const Counts counts = CountsOf(context);
     const auto needed = static_cast<uint32_t>((counts.tokens + tokens.size() + 3) / 4);

@@ -36,7 +36,7 @@ TEST_F(ApiFallibleTest, AFullQueue) {
 
 TEST_F(ApiFallibleTest, TopicsThatAreTooLong) {
   const std::string topic(2'000, 't');
-  const std::string error = "a topic's name has at most 1024 bytes, this one 2000";
+  const std::string error = "a topic's name has at most 1024 bytes, this one has 2000";
   EXPECT_EQ(ErrorOf(FalliblePull(*process_, topic)), error);
   EXPECT_EQ(ErrorOf(FallibleSubscribe(*process_, topic)), error);
 }

@@ -98,7 +98,7 @@ Result<uint32_t> MatcherNew(Process& process, uint32_t grammar, uint32_t tokeniz
   return NewMatcher(process, source, *PIE_TRY(process.handles().tokenizers.Get(tokenizer)), wait);
 }
 Status MatcherAcceptTokens(Process& process, uint32_t matcher, std::span<const uint32_t> tokens) {
-  PIE_RETURN_IF_ERROR(CheckTokens(process, tokens));
+  PIE_RETURN_IF_ERROR(CheckTokenCount(process, tokens));
   return PIE_TRY(MatcherOf(process, matcher))->Accept(tokens);
 }
 Result<std::vector<uint32_t>> MatcherNextTokenLogitMask(Process& process, uint32_t matcher) {

@@ -14,7 +14,7 @@ Result<const ChatTemplate*> ChatOf(Process& process, uint32_t model) {
 Status CheckSize(Process& process, std::span<const Turn> turns) {
   const Limits& limits = process.engine().limits();
   if (turns.size() > limits.max_turns) {
-    return Fail(Code::kExhausted, "{} turns in one call; {} is the limit", turns.size(),
+    return Fail(Code::kExhausted, "the call has {} turns; at most {} are allowed", turns.size(),
                 limits.max_turns);
   }
   size_t bytes = 0;
@@ -23,7 +23,7 @@ Status CheckSize(Process& process, std::span<const Turn> turns) {
     for (Str tool : View(turn.tools)) bytes += tool.len;
   }
   if (bytes > limits.max_turn_bytes) {
-    return Fail(Code::kExhausted, "turns of {} bytes; {} is the limit", bytes,
+    return Fail(Code::kExhausted, "the turns have {} bytes; at most {} are allowed", bytes,
                 limits.max_turn_bytes);
   }
   return {};
@@ -33,7 +33,7 @@ Status CheckSize(Process& process, std::span<const Turn> turns) {
 template <class T>
 auto Feed(Process& process, HandleTable<Charged<T>>& table, uint32_t handle,
           std::span<const uint32_t> tokens) -> decltype(std::declval<T&>().Feed(tokens)) {
-  PIE_RETURN_IF_ERROR(CheckTokens(process, tokens));
+  PIE_RETURN_IF_ERROR(CheckTokenCount(process, tokens));
   Charged<T>* const found = PIE_TRY(table.Get(handle));
   auto seen = PIE_TRY(found->decoder->Feed(tokens));
   if (found->charge.Resize(found->decoder->bytes())) return seen;
@@ -188,7 +188,8 @@ Result<std::vector<std::string>> TextsOf(Process& process, std::span<const Str> 
   for (const Str& tool : tools) {
     bytes += tool.len;
     if (bytes > limit) {
-      return Fail(Code::kExhausted, "the tools' schemas have more than {} bytes, the limit", limit);
+      return Fail(Code::kExhausted,
+                  "the tools' schemas have more than {} bytes, which is the limit", limit);
     }
     texts.emplace_back(View(tool));
   }

@@ -41,7 +41,7 @@ Result<std::vector<uint32_t>> TokenizerEncode(Process& process, uint32_t tokeniz
                                               std::string_view text) {
   const size_t most = process.engine().limits().max_text_bytes;
   if (text.size() > most) {
-    return Fail(Code::kExhausted, "a text of {} bytes to encode; at most {} MiB are allowed",
+    return Fail(Code::kExhausted, "the text to encode has {} bytes; at most {} MiB are allowed",
                 text.size(), most >> 20);
   }
   return PIE_TRY(TokenizerOf(process, tokenizer))->Encode(text);
@@ -49,7 +49,7 @@ Result<std::vector<uint32_t>> TokenizerEncode(Process& process, uint32_t tokeniz
 
 Result<std::string> TokenizerDecode(Process& process, uint32_t tokenizer,
                                     std::span<const uint32_t> tokens) {
-  PIE_RETURN_IF_ERROR(CheckTokens(process, tokens));
+  PIE_RETURN_IF_ERROR(CheckTokenCount(process, tokens));
   return PIE_TRY(TokenizerOf(process, tokenizer))->Decode(tokens);
 }
 

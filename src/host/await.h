@@ -14,8 +14,8 @@ namespace pie::host {
 
 // The first call runs `begin`, which returns a Result<std::shared_ptr<Pending<T>>>. The bridge
 // makes the later calls with the same `wait`; they find the Pending by its ticket. Returns nullopt
-// while the guest has to wait. The bridge ignores what the host function then returns, and calls it
-// again when the signal has fired.
+// while the guest has to wait. The bridge ignores the result of the host function then, and calls
+// it again when the signal has fired.
 template <class T, class Begin>
 Result<std::optional<T>> Await(Process& process, Wait& wait, Begin begin) {
   auto& calls = process.handles().calls;

@@ -71,8 +71,8 @@ class ByteBudget {
   bool Fits(size_t bytes) const;
 
  private:
-  bool Reserve();    // takes from the whole what is used and not reserved yet
-  void Unreserve();  // gives back to the whole what is reserved and not used
+  bool Reserve();    // takes the bytes that are used and not reserved yet from the whole
+  void Unreserve();  // gives the bytes that are reserved and not used back to the whole
   bool TakeShare(size_t mine, size_t bytes, uint32_t percent);
 
   const size_t limit_;

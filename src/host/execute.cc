@@ -127,17 +127,17 @@ Status UseAdapter(Pass& pass) {
 
 }  // namespace
 
-Status CheckTokens(Process& process, std::span<const uint32_t> tokens) {
+Status CheckTokenCount(Process& process, std::span<const uint32_t> tokens) {
   const size_t most = process.engine().limits().max_tokens_per_call;
   if (tokens.size() <= most) return {};
-  return Fail(Code::kExhausted, "{} tokens in one call; at most {} are allowed", tokens.size(),
+  return Fail(Code::kExhausted, "the call has {} tokens; at most {} are allowed", tokens.size(),
               most);
 }
 
 Status CheckName(std::string_view name) {
   constexpr size_t kMostBytes = 4'096;
   if (name.size() <= kMostBytes) return {};
-  return Fail(Code::kInvalid, "a name or path of {} bytes; at most {} are allowed", name.size(),
+  return Fail(Code::kInvalid, "the name or path has {} bytes; at most {} are allowed", name.size(),
               kMostBytes);
 }
 
@@ -161,11 +161,9 @@ bool Keep(Process& process, Pass& pass, size_t bytes) {
 
 void AddInput(Process& process, Pass& pass, std::span<const uint32_t> tokens,
               std::span<const uint32_t> positions) {
-  if (tokens.size() != positions.size()) {
-    pass.Refuse({Code::kInvalid, fmt::format("{} positions for {} tokens: give one position for "
-                                             "each token",
-                                             positions.size(), tokens.size())});
-    return;
+  // Checked for each input: the counts of two inputs could make up for each other.
+  if (const Status status = CheckPositionCount(tokens.size(), positions.size()); !status) {
+    return pass.Refuse(status.error());
   }
   if (!Keep(process, pass, tokens.size_bytes() + positions.size_bytes())) return;
   Forward& forward = pass.forward;
@@ -266,10 +264,11 @@ Status MakeSingle(Process& process, Pass& pass, const std::shared_ptr<PassOutput
   output->verdict = std::make_shared<DraftVerdict>();
   PIE_RETURN_IF_ERROR(
       AddDrafts(process, pass, 0, static_cast<uint32_t>(forward.tokens.size()) - 1));
-  return Validate(forward, InfoOf(process, pass));  // probes read the drafts too
+  // Check has found the pass itself valid; but its samplers and probes read the drafts too.
+  return forward.drafts == 0 ? Status() : Validate(forward, InfoOf(process, pass));
 }
 
-// Whether the engine can guess what follows the pass.
+// Whether the engine can guess the tokens after the pass.
 bool MayPropose(const Pass& pass) {
   const Forward& forward = pass.forward;
   return pass.wants_drafts && forward.attention.empty() && ChooserOf(forward);
@@ -301,10 +300,11 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
       std::accumulate(bytes_of_masks.begin(), bytes_of_masks.end(), size_t{0});
   const size_t most_mask_bytes = process.engine().limits().max_mask_bytes;
   if (mask_bytes > most_mask_bytes - std::min(context.mask_bytes(), most_mask_bytes)) {
-    return Fail(Code::kExhausted,
-                "the attention masks of a context would take {} KiB, {} are allowed; use masks "
-                "of fewer runs, or a new context",
-                (context.mask_bytes() + mask_bytes) >> 10, most_mask_bytes >> 10);
+    return Fail(
+        Code::kExhausted,
+        "the attention masks of a context would take {} KiB; at most {} KiB are allowed: use masks "
+        "of fewer runs, or a new context",
+        (context.mask_bytes() + mask_bytes) >> 10, most_mask_bytes >> 10);
   }
   Charge masks = process.NewCharge();
   if (!masks.Grow(mask_bytes)) return PassMemoryLimit(process);

@@ -10,7 +10,7 @@
 namespace pie::host {
 
 // Checks the number of tokens that a guest gives to be decoded.
-Status CheckTokens(Process& process, std::span<const uint32_t> tokens);
+Status CheckTokenCount(Process& process, std::span<const uint32_t> tokens);
 // Checks the length of a name that a guest gives, before the name is copied into a queue.
 Status CheckName(std::string_view name);
 // Gives the process a handle of the grammar, which is charged to it.

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kEvery = std::chrono::milliseconds(200);
-constexpr size_t kBlockBytes = 512;     // what st_blocks counts
+constexpr size_t kBlockBytes = 512;     // the unit of st_blocks
 constexpr size_t kMostNameBytes = 128;  // a longer name becomes a hash
 constexpr std::string_view kScratch = "/scratch";
 

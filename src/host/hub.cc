@@ -156,7 +156,7 @@ Result<Hub::Topic*> Hub::Find(Shelf& shelf, Caller by, std::string_view topic) {
     return &found->second;
   }
   if (topic.size() > limits_.max_topic_bytes) {
-    return Fail(Code::kInvalid, "a topic's name has at most {} bytes, this one {}",
+    return Fail(Code::kInvalid, "a topic's name has at most {} bytes, this one has {}",
                 limits_.max_topic_bytes, topic.size());
   }
   // The search for topics to delete is slow. It runs when the number of topics has doubled, or when

@@ -167,7 +167,7 @@ TEST_F(HubTest, TopicNamesHaveAnEnd) {
   EXPECT_TRUE(hub_.Push(users_.Of("ada"), "ada", std::string(1024, 't'), "x"));
   Status refused = hub_.Push(users_.Of("ada"), "ada", std::string(1025, 't'), "x");
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().text, "a topic's name has at most 1024 bytes, this one 1025");
+  EXPECT_EQ(refused.error().text, "a topic's name has at most 1024 bytes, this one has 1025");
 }
 
 TEST_F(HubTest, WhatAUserKeepsInAllHasAnEnd) {

@@ -86,7 +86,7 @@ class Reader {
       }
       parameter.optional = optional->as_boolean()->get();
     } else {
-      // Other tools write what the program takes instead. It is the program that does so.
+      // Other tools write a default instead, which the program itself takes.
       parameter.optional = table->contains("default");
     }
     parameter.description = PIE_TRY(Text(*table, "description", false));

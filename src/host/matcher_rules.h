@@ -47,7 +47,7 @@ class MatcherRules final : public TokenRules,
     WorkQueue* masks = nullptr;  // makes masks beside the device; null: the device makes them all
     WorkQueue* ahead = nullptr;  // works while the user has no time left
     std::shared_ptr<LentTime> lent = nullptr;  // null: there is no limit
-    // For what the texts of the matchers grow by.
+    // For the growth of the texts of the matchers.
     Charge charge = {};
   };
 

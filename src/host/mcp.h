@@ -3,6 +3,7 @@
 // It can also reach the servers of the engine's configuration (host/mcp_pool.h).
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <memory>
 #include <string>

@@ -78,7 +78,7 @@ SnapshotStore::Entry Describe(const fs::path& path) {
 Status CheckSnapshotName(std::string_view name) {
   if (name.empty()) return Fail(Code::kInvalid, "a snapshot needs a name");
   if (name.size() > kMaxNameBytes) {
-    return Fail(Code::kInvalid, "a snapshot's name has at most {} bytes, this one {}",
+    return Fail(Code::kInvalid, "a snapshot's name has at most {} bytes, this one has {}",
                 kMaxNameBytes, name.size());
   }
   return {};
@@ -149,8 +149,8 @@ Status SnapshotStore::CheckQuota(const Key& key, uint64_t bytes) const {
   }
   if (total > limits_.max_snapshot_bytes) {
     return Fail(Code::kExhausted,
-                "user {}'s snapshots would take {} MiB, {} are allowed; delete some", key.user,
-                (total >> 20) + 1, limits_.max_snapshot_bytes >> 20);
+                "user {}'s snapshots would take {} MiB; at most {} MiB are allowed: delete some",
+                key.user, (total >> 20) + 1, limits_.max_snapshot_bytes >> 20);
   }
   return {};
 }

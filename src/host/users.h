@@ -87,7 +87,7 @@ class Users {
     return users_.Of(name);
   }
   const Totals& totals() const { return totals_; }
-  // The share that each user has of what all users share. Lives as long as this object.
+  // The share of each user in the common limits. Lives as long as this object.
   ByteBudget::Part share() const { return {.share_percent = percent_, .applies = &several_}; }
 
  private:

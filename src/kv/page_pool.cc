@@ -30,9 +30,10 @@ uint32_t PagePool::refs(PageId page) const {
   return refs_[page.value];
 }
 
-Status PagePool::CheckIntegrity() const {
+Status PagePool::CheckIntegrity(const Interruption& interruption) const {
   std::vector<bool> is_free(refs_.size());
   for (PageId page : free_) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
     if (page.value >= refs_.size()) {
       return Fail(Code::kInternal, "the free list holds page {} of {}", page.value, refs_.size());
     }
@@ -42,6 +43,7 @@ Status PagePool::CheckIntegrity() const {
     is_free[page.value] = true;
   }
   for (uint32_t i = 0; i < refs_.size(); ++i) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
     if (is_free[i] != (refs_[i] == 0)) {
       return Fail(Code::kInternal, "page {} is {} with {} references", i,
                   is_free[i] ? "free" : "lost", refs_[i]);
@@ -50,16 +52,19 @@ Status PagePool::CheckIntegrity() const {
   return {};
 }
 
-Status PagePool::CheckIntegrity(std::span<const PageId> holders) const {
-  PIE_RETURN_IF_ERROR(CheckIntegrity());
+Status PagePool::CheckIntegrity(std::span<const PageId> holders,
+                                const Interruption& interruption) const {
+  PIE_RETURN_IF_ERROR(CheckIntegrity(interruption));
   std::vector<uint32_t> held(refs_.size(), 0);
   for (PageId page : holders) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
     if (page.value >= refs_.size()) {
       return Fail(Code::kInternal, "a page table holds page {} of {}", page.value, refs_.size());
     }
     ++held[page.value];
   }
   for (uint32_t i = 0; i < refs_.size(); ++i) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
     if (held[i] != refs_[i]) {
       return Fail(Code::kInternal, "page {} counts {} references, page tables hold {}", i, refs_[i],
                   held[i]);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/interruption.h"
 #include "base/result.h"
 
 namespace pie {
@@ -46,10 +47,11 @@ class PagePool {
   uint32_t pages_used() const { return pages_total() - pages_free(); }
 
   // Checks that every page is either free or referenced, and not both.
-  Status CheckIntegrity() const;
+  Status CheckIntegrity(const Interruption& interruption = {}) const;
   // Also checks that the references of each page equal the number of page tables that hold it.
   // `holders` is all page tables, concatenated.
-  Status CheckIntegrity(std::span<const PageId> holders) const;
+  Status CheckIntegrity(std::span<const PageId> holders,
+                        const Interruption& interruption = {}) const;
 
  private:
   std::vector<uint32_t> refs_;  // [pages]

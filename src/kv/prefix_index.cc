@@ -269,33 +269,45 @@ Block* PrefixIndex::Ascend(Block* block, uint32_t pages) {
   return ancestor;
 }
 
-Status PrefixIndex::CheckIntegrity(std::span<Block* const> pinned,
-                                   std::vector<PageId>& pages) const {
-  std::unordered_map<const Block*, uint32_t> pins, with_page, below;
+Status PrefixIndex::CheckIntegrity(std::span<Block* const> pinned, std::vector<PageId>& pages,
+                                   const Interruption& interruption) const {
+  for (const auto& [block, owned] : blocks_) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
+    block->counted = {};
+  }
   for (Block* block : pinned) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
     if (!blocks_.contains(block)) {
       return Fail(Code::kInternal, "a sequence holds a block that is not in the index");
     }
-    while (block != nullptr && pins[block]++ == 0) block = block->parent;
+    while (block != nullptr && block->counted.pins++ == 0) {
+      PIE_RETURN_IF_ERROR(interruption.Step());
+      block = block->parent;
+    }
   }
   uint32_t cached = 0;
   for (const auto& [block, owned] : blocks_) {
-    if (!IsRoot(*block)) ++below[block->parent];
+    PIE_RETURN_IF_ERROR(interruption.Step());
+    if (!IsRoot(*block)) ++block->parent->counted.children;
     if (!block->page) continue;
     pages.push_back(*block->page);
-    ++with_page[block->parent];
+    ++block->parent->counted.children_with_page;
     if (block->pins == 0) ++cached;
   }
   for (const auto& [block, owned] : blocks_) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
+    const Block::Counts& counted = block->counted;
     const auto wrong = [&](std::string_view what, uint32_t is, uint32_t should) {
       return Fail(Code::kInternal, "block {} ({} pages deep) counts {} {}, it has {}",
                   block->digest.low, block->pages, is, what, should);
     };
-    if (block->pins != pins[block]) return wrong("pins", block->pins, pins[block]);
-    if (block->children_with_page != with_page[block]) {
-      return wrong("pages below", block->children_with_page, with_page[block]);
+    if (block->pins != counted.pins) return wrong("pins", block->pins, counted.pins);
+    if (block->children_with_page != counted.children_with_page) {
+      return wrong("pages below", block->children_with_page, counted.children_with_page);
     }
-    if (block->refs < below[block]) return wrong("references", block->refs, below[block]);
+    if (block->refs < counted.children) {
+      return wrong("references", block->refs, counted.children);
+    }
     if (block->refs == 0 && !block->page) return wrong("uses", 0, 0);
     if (IsLeaf(*block) != (leaves_.contains(block->value) && leaves_.at(block->value) == block)) {
       return wrong("places among the leaves", 0, IsLeaf(*block) ? 1 : 0);
@@ -309,6 +321,7 @@ Status PrefixIndex::CheckIntegrity(std::span<Block* const> pinned,
     }
   }
   for (const auto& [digest, alike] : beginnings_) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
     for (Block* const block : alike) {
       if (!blocks_.contains(block) || !block->indexed) {
         return Fail(Code::kInternal, "the index of beginnings names a page that is not in memory");

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/interruption.h"
 #include "base/result.h"
 #include "kv/page_pool.h"
 #include "kv/rows.h"
@@ -64,6 +65,13 @@ struct Block {
   bool indexed = false;
   bool heavy = false;  // its masks, or those above, take much memory: it is not kept without users
   std::pair<double, uint64_t> value;  // of a cached page; the second breaks ties
+  // What CheckIntegrity has counted. It is kept here since a table of its own, with a place for
+  // every page, takes long to allocate and to free.
+  struct Counts {
+    uint32_t pins = 0;
+    uint32_t children = 0;
+    uint32_t children_with_page = 0;
+  } counted;
 };
 
 struct PrefixOptions {
@@ -117,7 +125,8 @@ class PrefixIndex final : public PageCache {
 
   // `pinned` is the blocks that all sequences hold, with repetition. Appends the pages that blocks
   // hold to `pages`.
-  Status CheckIntegrity(std::span<Block* const> pinned, std::vector<PageId>& pages) const;
+  Status CheckIntegrity(std::span<Block* const> pinned, std::vector<PageId>& pages,
+                        const Interruption& interruption = {}) const;
 
  private:
   struct SaltHash {

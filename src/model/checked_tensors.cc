@@ -13,7 +13,7 @@ namespace pie {
 namespace {
 
 // Tensors of fp8 models besides weights: scales for activations, and for keys and values in fp8.
-// They say how to round, not what to compute.
+// Such tensors say how weights were rounded; the results do not depend on them.
 bool IsRoundingHint(std::string_view name) {
   constexpr std::string_view kHints[] = {".input_scale",   ".activation_scale", ".output_scale",
                                          ".q_scale",       ".k_scale",          ".v_scale",
@@ -118,6 +118,19 @@ std::vector<const Tensor*> CheckedTensors::Unused(std::string_view prefix) const
     unused.push_back(&tensor);
   }
   return unused;
+}
+
+Status CheckedTensors::CheckUnused(const WeightNames& names) const {
+  const std::string layers = names.layer.substr(0, names.layer.find("{}"));
+  for (const Tensor* const tensor : Unused(names.everything_is_known ? "" : layers)) {
+    const std::string& name = tensor->name;
+    if (name.starts_with("rope_") || name.find("rotary_emb") != name.npos) continue;
+    return BadTensor(*tensor,
+                     {Code::kUnavailable,
+                      "this architecture has no such tensor; either the file is broken, or it is a "
+                      "variant of the architecture that is not supported"});
+  }
+  return {};
 }
 
 std::unexpected<Error> CheckedTensors::BadTensor(const Tensor& tensor, const Error& error) const {

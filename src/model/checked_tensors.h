@@ -20,6 +20,7 @@
 
 #include "base/result.h"
 #include "model/model_files.h"
+#include "model/weight_names.h"
 
 namespace pie {
 
@@ -55,6 +56,10 @@ class CheckedTensors {
   Result<Fp8Scales> ScalesOf(const Tensor& tensor);
   // Returns the unused tensors whose names begin with `prefix`.
   std::vector<const Tensor*> Unused(std::string_view prefix) const;
+  // Refuses tensors that the engine would ignore, because the results would be wrong without them.
+  // Folders may hold more than a language model, so only the layers are checked there. Rotary
+  // frequencies may be ignored: they follow from the configuration.
+  Status CheckUnused(const WeightNames& names) const;
   // Reads a whole tensor as floats.
   Result<std::vector<float>> Floats(std::string_view name, const Shape& shape);
 

@@ -25,7 +25,7 @@ constexpr float E4m3ToFloat(uint8_t bits) {
   return std::bit_cast<float>(sign | (exponent + (127 - 7)) << 23 | fraction << 20);
 }
 
-// Rounds to the nearest, ties to even. What is larger than 448 becomes 448; NaN stays NaN.
+// Rounds to the nearest, ties to even. Larger numbers than 448 become 448; NaN stays NaN.
 inline uint8_t FloatToE4m3(float x) {
   const uint32_t sign = std::bit_cast<uint32_t>(x) >> 24 & 0x80U;
   if (std::isnan(x)) return static_cast<uint8_t>(sign | 0x7FU);

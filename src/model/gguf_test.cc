@@ -145,7 +145,7 @@ TEST(GgufTest, OpensFilesAndSurvivesAMove) {
   EXPECT_NE(Gguf::Open(path).error().text.find("truncated file"), std::string::npos);
   std::filesystem::remove(path);
   EXPECT_EQ(Gguf::Open(path).error().code, Code::kNotFound);
-  EXPECT_EQ(Gguf::Open("/dev/null").error().text, "/dev/null: is not a regular file");
+  EXPECT_EQ(Gguf::Open("/dev/null").error().text, "/dev/null: this is not a regular file");
   EXPECT_EQ(Gguf::Open(testing::TempDir()).error().code, Code::kInvalid);
 }
 

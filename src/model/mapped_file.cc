@@ -36,7 +36,7 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   struct stat status = {};
   if (fstat(file.fd, &status) != 0) return SystemError(path, "examined", errno);
   if (!S_ISREG(status.st_mode))
-    return Fail(Code::kInvalid, "{}: is not a regular file", path.string());
+    return Fail(Code::kInvalid, "{}: this is not a regular file", path.string());
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return MappedFile();
   void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);

@@ -8,11 +8,6 @@
 namespace pie {
 namespace {
 
-// The angle in radians by which a pair rotates per position, without factors.
-double Frequency(const RopeConfig& rope, uint32_t pair) {
-  return std::pow(rope.theta, -2.0 * pair / rope.dims);
-}
-
 Status ValidateFactors(std::string_view name, const std::vector<float>& factors, uint32_t dims) {
   if (factors.size() != dims / 2) {
     return Fail(Code::kInvalid, "the file has {} {} factors, but {} pairs of dimensions",
@@ -26,15 +21,26 @@ Status ValidateFactors(std::string_view name, const std::vector<float>& factors,
 
 }  // namespace
 
+std::vector<double> RopeFrequencies(double base, uint32_t dims, std::span<const float> factors) {
+  PIE_CHECK(dims % 2 == 0 && (factors.empty() || factors.size() == dims / 2));
+  std::vector<double> frequencies(dims / 2);
+  for (uint32_t pair = 0; pair < frequencies.size(); ++pair) {
+    frequencies[pair] = std::pow(base, -2.0 * pair / dims);
+    if (!factors.empty()) frequencies[pair] /= factors[pair];
+  }
+  return frequencies;
+}
+
 std::vector<float> LinearFactors(const RopeConfig& rope, double factor) {
   return std::vector<float>(rope.dims / 2, static_cast<float>(factor));
 }
 
 std::vector<float> Llama3Factors(const RopeConfig& rope, double factor, double low_frequency,
                                  double high_frequency) {
-  std::vector<float> factors(rope.dims / 2);
+  const std::vector<double> frequencies = RopeFrequencies(rope.theta, rope.dims);
+  std::vector<float> factors(frequencies.size());
   for (uint32_t pair = 0; pair < factors.size(); ++pair) {
-    const double wavelength = 2 * std::numbers::pi / Frequency(rope, pair);
+    const double wavelength = 2 * std::numbers::pi / frequencies[pair];
     const double turns = rope.original_context / wavelength;
     const double kept =
         std::clamp((turns - low_frequency) / (high_frequency - low_frequency), 0.0, 1.0);

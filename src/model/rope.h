@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -30,6 +31,11 @@ struct RopeConfig {
   // theta of layers with a sliding window, which use no factors. 0: the same as all layers.
   double sliding_theta = 0;
 };
+
+// The angles in radians by which the pairs rotate per position, [dims / 2]: base^(-2i / dims) /
+// factors[i]. `factors` is empty or [dims / 2].
+std::vector<double> RopeFrequencies(double base, uint32_t dims,
+                                    std::span<const float> factors = {});
 
 // Each function returns dims / 2 factors computed from rope.theta and rope.dims.
 std::vector<float> LinearFactors(const RopeConfig& rope, double factor);

@@ -261,12 +261,14 @@ void LaneStates::LeaveLists(Lane& lane) {
   if (lane.phase == Phase::kDrafting) std::erase(drafting_, &lane);
 }
 
-Status LaneStates::CheckIntegrity(std::span<const Lane* const> lanes) const {
+Status LaneStates::CheckIntegrity(std::span<const Lane* const> lanes,
+                                  const Interruption& interruption) const {
   size_t ready = 0;
   size_t restoring = 0;
   size_t reading = 0;
   size_t drafting = 0;
   for (const Lane* lane : lanes) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
     ready += lane->phase == Phase::kReady ? 1 : 0;
     restoring += lane->phase == Phase::kRestoring ? 1 : 0;
     reading += lane->phase == Phase::kReading ? 1 : 0;

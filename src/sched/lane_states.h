@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "base/interruption.h"
 #include "sched/cohort.h"
 #include "sched/lane.h"
 #include "sched/step_time.h"
@@ -97,7 +98,7 @@ class LaneStates {
   void Forget(Lane& lane);
 
   // Do the lists, and the fields of every lane, agree with the lanes' states? `lanes` is all.
-  Status CheckIntegrity(std::span<const Lane* const> lanes) const;
+  Status CheckIntegrity(std::span<const Lane* const> lanes, const Interruption& interruption) const;
 
  private:
   // Makes the replay of `rows` after those that the lane has, up to the first of another adapter.

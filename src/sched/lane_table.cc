@@ -37,9 +37,10 @@ void LaneTable::Apply(command::Fork&& command) {
   Lane& child = Add(command.child, {});
   child.account = command.account;
   if (parent == nullptr) {
-    child.broken = Error{Code::kNotFound, "forked from a sequence that does not exist (any more)"};
+    states_.MarkBroken(child,
+                       {Code::kNotFound, "forked from a sequence that does not exist (any more)"});
   } else if (!Admit(*parent)) {
-    child.broken = parent->closed;
+    states_.MarkBroken(child, *parent->closed);
   } else {
     states_.AwaitFork(child);
     Line(*parent, {.kind = Operation::Kind::kFork, .child = command.child});
@@ -331,7 +332,7 @@ void LaneTable::BeginMasked(Lane& lane) {
   const Status waits = AwaitRules(lane, Phase::kMasking, {});
   if (waits) return;
   // The caller of a first pass counts on all of its rows.
-  if (!lane.pass->has_followed()) states_.MarkBroken(lane, waits.error());
+  if (!lane.pass->has_followed()) return BreakPass(lane, waits.error());
   EndPass(lane, std::unexpected(waits.error()));
 }
 
@@ -413,15 +414,19 @@ void LaneTable::FailLanded(Lane& lane, const Error& error) {
 }
 
 void LaneTable::Break(Lane& lane, const Error& error) {
-  if (lane.pass) TakeBackAhead(lane);
-  states_.MarkBroken(lane, error);
-  if (lane.pass) {
-    EndPass(lane, std::unexpected(error));
-    Wake(lane);
-    RunRunnable();
-  } else {
-    EndRead(lane, std::unexpected(error));
+  if (!lane.pass) {
+    states_.MarkBroken(lane, error);
+    return EndRead(lane, std::unexpected(error));
   }
+  BreakPass(lane, error);
+  Wake(lane);
+  RunRunnable();
+}
+
+void LaneTable::BreakPass(Lane& lane, const Error& error) {
+  TakeBackAhead(lane);
+  states_.MarkBroken(lane, error);
+  EndPass(lane, std::unexpected(error));
 }
 
 void LaneTable::BreakAll(const Error& error) {
@@ -546,8 +551,7 @@ void LaneTable::Begin(Lane& lane) {
     if (kept) return BeginMasked(lane);
     fault = kept.error();
   }
-  states_.MarkBroken(lane, *fault);
-  EndPass(lane, std::unexpected(*fault));
+  BreakPass(lane, *fault);
 }
 
 Status LaneTable::TakeLastRow(Lane& lane) {
@@ -597,17 +601,18 @@ void LaneTable::SignalFences() {
   });
 }
 
-Status LaneTable::CheckIntegrity() const {
+Status LaneTable::CheckIntegrity(const Interruption& interruption) const {
   std::vector<const Lane*> lanes;
   std::vector<PageId> pages;
   std::vector<Block*> blocks;
   for (const auto& [id, lane] : lanes_) {
+    PIE_RETURN_IF_ERROR(interruption.Step());
     lanes.push_back(lane.get());
     lane->kv.CollectHeld(blocks, pages);
   }
-  PIE_RETURN_IF_ERROR(states_.CheckIntegrity(lanes));
-  PIE_RETURN_IF_ERROR(index_.CheckIntegrity(blocks, pages));
-  return index_.pool().CheckIntegrity(pages);
+  PIE_RETURN_IF_ERROR(states_.CheckIntegrity(lanes, interruption));
+  PIE_RETURN_IF_ERROR(index_.CheckIntegrity(blocks, pages, interruption));
+  return index_.pool().CheckIntegrity(pages, interruption);
 }
 
 }  // namespace pie

@@ -96,7 +96,7 @@ class LaneTable {
   size_t holders() const;
   // Signals the fences before which every operation has ended. Call when stats are up to date.
   void SignalFences();
-  Status CheckIntegrity() const;
+  Status CheckIntegrity(const Interruption& interruption = {}) const;
 
  private:
   struct PendingFence {
@@ -116,6 +116,8 @@ class LaneTable {
   void Erase(Lane& lane);
   // Ends the lane's pass: tells the caller, and leaves the lane idle.
   void EndPass(Lane& lane, Result<std::vector<Slot>> result);
+  // Ends the lane's pass with this error, and breaks the lane.
+  void BreakPass(Lane& lane, const Error& error);
   // The lane's pass has run and carries a chain: its next pass is ready, or the chain ends. Waits
   // before that for slow rules, unless they have worked ahead.
   void ContinueChain(Lane& lane, std::vector<Slot> slots, bool worked_ahead = false);

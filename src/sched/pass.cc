@@ -85,10 +85,7 @@ Status CheckResult(const std::vector<SampleSpec>& samples, const BackendInfo& in
 Status Validate(const Forward& forward, const BackendInfo& info) {
   const size_t rows = forward.tokens.size();
   if (rows == 0) return Fail(Code::kInvalid, "empty input: a pass needs at least one token");
-  if (forward.positions.size() != rows) {
-    return Fail(Code::kInvalid, "{} positions for {} tokens: give one position for each token",
-                forward.positions.size(), rows);
-  }
+  PIE_RETURN_IF_ERROR(CheckPositionCount(rows, forward.positions.size()));
   if (!forward.attention.empty() && forward.attention.size() != rows) {
     return Fail(Code::kInvalid,
                 "{} attention rows for {} tokens: give one row for each token, or no rows",
@@ -99,7 +96,7 @@ Status Validate(const Forward& forward, const BackendInfo& info) {
   PIE_RETURN_IF_ERROR(CheckPosition(std::ranges::max(forward.positions), info));
   PIE_RETURN_IF_ERROR(CheckChain(forward));
   if (!forward.logit_mask.empty() && !BrleFirst(forward.logit_mask, info.vocab_size)) {
-    return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
+    return NothingAllowed();
   }
   for (const SampleSpec& spec : forward.samples) {
     PIE_RETURN_IF_ERROR(CheckSample(spec, rows, info));
@@ -120,6 +117,12 @@ Status CheckLength(uint64_t tokens, const BackendInfo& info) {
                 tokens, capacity, info.total_pages, info.page_tokens);
   }
   return {};
+}
+
+Status CheckPositionCount(size_t tokens, size_t positions) {
+  if (positions == tokens) return {};
+  return Fail(Code::kInvalid, "{} positions for {} tokens: give one position for each token",
+              positions, tokens);
 }
 
 Status CheckToken(uint32_t token, uint32_t vocab_size) {

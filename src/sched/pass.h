@@ -52,6 +52,7 @@ Status Validate(const Forward& forward, const BackendInfo& info);
 // Checks that a sequence may grow to `tokens` tokens on this device.
 Status CheckLength(uint64_t tokens, const BackendInfo& info);
 Status CheckPosition(uint32_t position, const BackendInfo& info);
+Status CheckPositionCount(size_t tokens, size_t positions);
 Status CheckToken(uint32_t token, uint32_t vocab_size);
 
 // The size of what the samples of a pass give together.

@@ -7,19 +7,12 @@
 #include <utility>
 
 #include "backend/contain.h"
+#include "base/cpu_relax.h"
 #include "base/random.h"
 #include "sched/auction.h"
 
 namespace pie {
 namespace {
-
-void CpuRelax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // Prefetches an object that was last used before the device went through all of its weights.
 template <class T>
@@ -308,16 +301,11 @@ void StepLoop::Wait(const Pause& pause) {
 
 void StepLoop::CheckWhileIdle() {
   constexpr int64_t kPauseNs = 1'000'000'000;
-  // Checking this number of pages takes about a millisecond.
-  constexpr uint64_t kMostPages = 16'384;
-  constexpr uint64_t kMostSequences = 1'024;
   const int64_t now_ns = clock_.NowNs();
-  if (now_ns - last_check_ns_ < kPauseNs || lanes_.sequences() > kMostSequences ||
-      pool_.pages_used() + pool_.pages_cached() > kMostPages) {
-    return;
-  }
+  if (now_ns - last_check_ns_ < kPauseNs) return;
   last_check_ns_ = now_ns;
-  const Status status = CheckIntegrity();
+  const Status status = CheckIntegrity(Interruption([this] { return queue_.Holds(1); }));
+  if (!status && status.error().code == Code::kCancelled) return;
   ++stats_.integrity_checks;
   if (!status) {
     ++stats_.integrity_failures;
@@ -386,8 +374,8 @@ void StepLoop::FailOldest() {
                             lanes_.holders())});
 }
 
-Status StepLoop::CheckIntegrity() const {
-  PIE_RETURN_IF_ERROR(lanes_.CheckIntegrity());
+Status StepLoop::CheckIntegrity(const Interruption& interruption) const {
+  PIE_RETURN_IF_ERROR(lanes_.CheckIntegrity(interruption));
   if (market_.Holds()) return {};
   return Fail(Code::kInternal, "balances are {} in all, {} endowed - {} spent - {} closed",
               market_.Total(), market_.endowed(), market_.spent(), market_.closed());

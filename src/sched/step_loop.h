@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "base/clock.h"
+#include "base/interruption.h"
 #include "kv/page_pool.h"
 #include "kv/prefix_index.h"
 #include "sched/boarding.h"
@@ -45,8 +46,10 @@ class StepLoop {
   // One round: runs a batch, if there is one to run, else says how to wait for one. Waits for
   // nothing but the device. Called by Run, and by the simulation, which owns the clock.
   std::optional<Pause> RunOnce();
-  Status CheckIntegrity() const;
+  // Do all counts of pages, lanes and credits agree? Fails with kCancelled if interrupted.
+  Status CheckIntegrity(const Interruption& interruption = {}) const;
 
+  PagePool& pool_for_tests() { return pool_; }                           // step thread
   SchedulerStats stats() const { return board_.Read(); }                 // any thread
   std::shared_ptr<const View> view() const { return viewer_.latest(); }  // any thread
 
@@ -72,8 +75,8 @@ class StepLoop {
   // Nothing runs and nothing can start: how to wait for work. Waiting for pages has a limit.
   Pause Idle();
   void Wait(const Pause& pause);
-  // Checks the books now and then while there is nothing to do, if that takes little time. A
-  // mismatch is logged and counted.
+  // Checks the books now and then while there is nothing to do, until a command comes. A mismatch
+  // is logged and counted.
   void CheckWhileIdle();
   // For tests (suspend_every_steps).
   void ForceSuspension();

@@ -48,8 +48,8 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   // must not be read from.
   bool Reads() const;
   bool known() const { return state_ == State::kKnown; }
-  // Called with the size of what has arrived of a message. Returns false if the user may not send
-  // more at the moment.
+  // Called with the size of the part of a message that has arrived. Returns false if the user may
+  // not send more at the moment.
   bool Receiving(size_t bytes);
   const std::string& username() const { return username_; }
   const std::string& peer() const { return peer_; }

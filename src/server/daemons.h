@@ -30,7 +30,7 @@ class Daemons {
   struct Info {
     std::string id;
     std::string inferlet;  // as the client named it, with or without a version
-    std::string program;   // what answers now, with its version
+    std::string program;   // the program that answers now, with its version
     std::string username;
     uint16_t port = 0;
   };

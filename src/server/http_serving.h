@@ -133,7 +133,7 @@ class HttpServing final : public Exchange::Client,
                             });
   }
 
-  // Sends what has come of the response.
+  // Sends the part of the response that has arrived.
   void Pump() {
     if (writing_ || finished_ || !exchange_) return;
     if (!pending_.ended) {

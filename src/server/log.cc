@@ -9,7 +9,7 @@
 namespace pie::server {
 namespace {
 
-constexpr size_t kRecordBytes = 64;  // what a record has besides its event and its fields, roughly
+constexpr size_t kRecordBytes = 64;  // of a record besides its event and its fields, roughly
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning", "error"};
 
 std::string Now() {

@@ -103,7 +103,7 @@ Result<bool> Programs::Install(std::string_view manifest_text, std::string_view 
     registry_.Discard(component);
     return std::unexpected(added.error());
   }
-  registry_.Discard(component);  // what is added stays
+  registry_.Discard(component);  // keeps a component that was added
   engine_.KeepProgram(manifest, std::move(code));
   NoteLoaded(manifest.id(), hash);
   std::lock_guard lock(mutex_);

@@ -208,12 +208,12 @@ std::string Base64Encode(std::string_view bytes) {
 
 Result<std::string> Base64Decode(std::string_view text) {
   if (text.size() % 4 != 0 || text.size() > kMostKeyBytes * 2) {
-    return Fail(Code::kInvalid, "malformed base64");
+    return Fail(Code::kInvalid, "this is not valid base64");
   }
   std::string bytes(text.size() / 4 * 3, '\0');
   const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), Raw(text),
                                    static_cast<int>(text.size()));
-  if (size < 0) return Fail(Code::kInvalid, "malformed base64");
+  if (size < 0) return Fail(Code::kInvalid, "this is not valid base64");
   const size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
   bytes.resize(static_cast<size_t>(size) - padding);
   return bytes;

@@ -238,7 +238,7 @@ Status Registry::Add(std::string_view manifest_text, std::string_view component,
     PIE_RETURN_IF_ERROR(CheckOverwriteLocked(manifest, hash, user, overwrite, admin));
     return Insert(manifest, manifest_text, hash, component.size(), user);
   }();
-  DiscardHash(hash);  // what is added stays
+  DiscardHash(hash);  // keeps a component that was added
   return added;
 }
 

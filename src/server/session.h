@@ -93,7 +93,7 @@ class Session final : public host::Listener,
   // Text of the process that a watcher has not seen yet. Watching takes no event from the client. A
   // copy of the text is kept from the first look until no watcher has looked for a while.
   struct Seen {
-    uint64_t next = 0;   // what to pass as `from` the next time
+    uint64_t next = 0;   // the value for `from` the next time
     bool cut = false;    // some of the text was not kept
     std::string text;    // of both stdout and stderr, and of the last event
     std::string ending;  // "return", "error", or empty while the process runs

@@ -274,7 +274,7 @@ class SocketOn final : public Socket,
     Read();
   }
 
-  // Reads a part of a message. The user is charged for what has arrived of it.
+  // Reads a part of a message. The user is charged for the part that has arrived.
   void Read() {
     // A proof of the user may have been checked since the last message.
     if (connection_->known()) ws_.read_message_max(service_.limits.max_frame_bytes);

@@ -7,7 +7,7 @@ namespace pie::server {
 namespace {
 
 constexpr size_t kLongestLine = 4096;
-constexpr size_t kRecordBytes = 128;  // what a record has besides the line, roughly
+constexpr size_t kRecordBytes = 128;  // of a record besides its line, roughly
 
 }  // namespace
 

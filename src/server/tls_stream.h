@@ -1,6 +1,6 @@
 // TlsTcpStream: the TCP stream below TLS. Strangers can ask for handshakes, and each costs
-// milliseconds of cryptography. So during a handshake the stream hands what it has read to a work
-// queue, where the handshake goes on; peers' addresses take turns there. All operations of the
+// milliseconds of cryptography. So during a handshake the stream hands the bytes it has read to a
+// work queue, where the handshake goes on; peers' addresses take turns there. All operations of the
 // socket itself stay on the IO thread. After the handshake it is an ordinary stream.
 #pragma once
 
@@ -93,7 +93,7 @@ class TlsTcpStream : public boost::beast::tcp_stream {
     (*handler)(error, bytes);
   }
 
-  // Lets the handshake go on with what was read.
+  // Lets the handshake go on with the bytes that were read.
   template <class Handler>
   void GoOn(std::unique_ptr<Handler> handler, ErrorCode error, size_t bytes) {
     if (error) return Call(std::move(handler), error, bytes);

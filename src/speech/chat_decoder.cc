@@ -9,12 +9,8 @@ namespace pie {
 
 Result<ChatDecoder::Event> ChatDecoder::Feed(std::span<const uint32_t> tokens) {
   const Tokenizer& tokenizer = *model_->tokenizer;
-  for (uint32_t token : tokens) {  // checked first, so that a refused call changes nothing
-    if (token >= tokenizer.vocab_size()) {
-      return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,
-                  tokenizer.vocab_size());
-    }
-  }
+  // Checked first, so that a refused call changes nothing.
+  PIE_RETURN_IF_ERROR(tokenizer.CheckInVocabulary(tokens));
 
   const auto& stops = model_->chat->stop_tokens();
   std::optional<uint32_t> control;

@@ -4,7 +4,7 @@
 // whole rendering (text/src/template/prefix.rs). A call crosses the bridge once: turns go in,
 // tokens come out.
 //
-// Special tokens are taken from the template's own text only, never from what a turn says. A model
+// Special tokens are taken from the template's own text only, never from a turn's content. A model
 // without a template speaks ChatML if its vocabulary has <|im_start|> and <|im_end|>, else plainly
 // ("User: …").
 //

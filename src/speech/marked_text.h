@@ -35,12 +35,7 @@ class MarkedText {
   // outside the vocabulary, and then appends nothing.
   Result<bool> Append(std::span<const uint32_t> tokens, std::string& text) {
     const Tokenizer& tokenizer = *model_->tokenizer;
-    for (uint32_t token : tokens) {
-      if (token >= tokenizer.vocab_size()) {
-        return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,
-                    tokenizer.vocab_size());
-      }
-    }
+    PIE_RETURN_IF_ERROR(tokenizer.CheckInVocabulary(tokens));
     const auto& stops = model_->chat->stop_tokens();
     for (uint32_t token : tokens) {
       if (std::ranges::find(stops, token) != stops.end()) return true;

@@ -42,14 +42,20 @@ Result<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text, bool plai
   return out.words();
 }
 
+Status Tokenizer::CheckInVocabulary(std::span<const uint32_t> tokens) const {
+  for (const uint32_t token : tokens) {
+    if (token < vocab_size()) continue;
+    return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,
+                vocab_size());
+  }
+  return {};
+}
+
 Result<std::string> Tokenizer::Decode(std::span<const uint32_t> tokens) const {
+  PIE_RETURN_IF_ERROR(CheckInVocabulary(tokens));
   std::string bytes;
   TextPieces text(*this);
   for (uint32_t token : tokens) {
-    if (token >= vocab_size()) {
-      return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,
-                  vocab_size());
-    }
     const std::string_view piece = text.Next(token);
     bytes += piece.empty() ? NameOf(token).value_or("") : piece;
   }

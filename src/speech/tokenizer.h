@@ -37,6 +37,8 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   uint32_t vocab_size() const { return static_cast<uint32_t>(ends_.size()); }
+  // Fails on a token that is not in the vocabulary.
+  Status CheckInVocabulary(std::span<const uint32_t> tokens) const;
   // Encodes a text, and adds no tokens before or after it. Names of special tokens in the text
   // become those tokens, except in a vocabulary of bytes. Fails on texts that are too long, or that
   // the vocabulary cannot express.

@@ -7,7 +7,7 @@
 namespace pie {
 namespace {
 
-// Reads tokenizer.ggml.* and keeps what the bridge borrows.
+// Reads tokenizer.ggml.*, and keeps the arrays that the bridge borrows.
 class Reader {
  public:
   explicit Reader(const Gguf& gguf) : gguf_(gguf) {}

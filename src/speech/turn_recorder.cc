@@ -8,7 +8,7 @@
 namespace pie {
 namespace {
 
-// Returns the last participant's text: what follows the last special token and the role's name.
+// Returns the last participant's text, which follows the last special token and the role's name.
 std::string LastWords(std::string_view prompt) {
   constexpr std::string_view kSpace = " \t\r\n";
   std::string_view last;

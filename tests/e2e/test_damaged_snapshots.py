@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import configuration
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +30,7 @@ def ask(home: Path, language: str, case: str, **given: str) -> dict:
 
 @pytest.mark.parametrize("language", ("rust", "python", "typescript", "cpp"))
 def test_what_is_damaged_is_told_apart_from_what_is_missing(language, tmp_path):
+    configuration.write(tmp_path)
     length = ask(tmp_path, language, "keep", name="story", text="Once upon a time")["ok"]
     assert ask(tmp_path, language, "open_named", name="story")["ok"] == length
     missing = ask(tmp_path, language, "open_named", name="nothing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import configuration
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,8 +53,8 @@ DUMMY = '[model.driver]\ntype = "dummy"\n'
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_draft_model_changes_no_token(run, tmp_path, seed: int):
     """The draft model is the same as the large one, or another one whose guesses are wrong."""
+    configuration.write(tmp_path, LARGE + DUMMY + SMALL + f"random_seed = {seed}\n")
     config = tmp_path / "config.toml"
-    config.write_text(LARGE + DUMMY + SMALL + f"random_seed = {seed}\n")
     component = ROOT / "build" / "guests" / "conformance-rust.wasm"
     manifest = ROOT / "sdk" / "conformance" / "rust" / "Pie.toml"
     asked = [{"prompt": "Tell me about pie.", "seed": s, "max_tokens": 60} for s in (0, 8)]

@@ -71,7 +71,7 @@ pub(super) fn own<T: 'static>(handle: u32) -> Resource<T> {
 /// dropped.
 #[repr(C)]
 pub struct Wait {
-    /// For the function's own use, such as a handle of what it waits for.
+    /// For the function's own use, such as the handle that it waits for.
     pub ticket: u32,
     pub has_ticket: bool,
     pub signal: *const Signal,

@@ -94,7 +94,7 @@ impl Drop for Reserved {
     }
 }
 
-/// What a write does that has too little room.
+/// The answer to a write that has too little room.
 enum Step {
     Retry,
     Refuse,
@@ -407,7 +407,7 @@ pub mod tests {
             let file = folder.file("a");
             while write(&folder.account, &file, 4096).await {}
             assert!(size() <= 1 << 20 && size() > 900 << 10, "{}", size());
-            // What is deleted takes space until it is closed.
+            // A deleted file takes space until it is closed.
             fs::remove_file(folder.path("a")).unwrap();
             let other = folder.file("b");
             assert!(!write(&folder.account, &other, 64 << 10).await);
@@ -451,7 +451,7 @@ pub mod tests {
             account.next_step(1 << 20, &mut later),
             Step::Await(_)
         ));
-        drop(before); // the measurement may have missed what was written
+        drop(before); // the measurement may have missed the bytes that were written
         let during = account.take_now(&wanted).expect("no lock is held");
         measurement.run();
         let room = account.books.lock().unwrap().room;

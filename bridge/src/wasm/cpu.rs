@@ -24,7 +24,7 @@ const READING_LASTS: Duration = Duration::from_millis(1);
 thread_local! {
     /// The meter of the guest that this thread runs. Null: it runs none.
     static CURRENT: Cell<*const CpuMeter> = const { Cell::new(std::ptr::null()) };
-    /// When this thread has read its processor time, and what it was.
+    /// The time at which this thread last read its processor time, and the value.
     static READING: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
 }
 

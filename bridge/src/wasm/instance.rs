@@ -29,7 +29,7 @@ pub struct Instance {
     body: Option<BodySender>,
 }
 
-/// What an instance is launched for.
+/// The purpose of an instance.
 enum Task {
     /// `run` with this input.
     Run(String),
@@ -201,7 +201,7 @@ impl Launch {
             }
             .await;
             leave_lent_thread().await;
-            // The store is dropped with this block, and with it what the guest has not sent.
+            // The store is dropped with this block, and with it the requests that the guest has not sent.
             result.err().map(|e| self.failed(&e, &store, stdio))
         };
         match join(call, pass_response(told, &self.link)).await {
@@ -290,7 +290,7 @@ struct Panic<'a> {
     message: &'a str,
     /// The file and the line.
     place: &'a str,
-    /// What was written before the panic.
+    /// The text that was written before the panic.
     before: &'a str,
 }
 

@@ -161,7 +161,7 @@ fn check_header(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// What a component exports for the engine to call.
+/// The function that a component exports for the engine to call.
 struct Entries {
     run: Option<ComponentExportIndex>,
     /// Whether it exports `wasi:http/incoming-handler`.

@@ -260,7 +260,7 @@ impl OutputStream for CountedStream {
     }
     async fn cancel(&mut self) {
         if self.waiting.is_some() {
-            self.ready().await; // what was accepted is written
+            self.ready().await; // until the accepted bytes are written
         }
         self.inner.cancel().await;
     }
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// A stream that keeps what is written, as a file would.
+    /// A stream that keeps the bytes written to it, as a file would.
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<Bytes>>>);
 
@@ -306,7 +306,7 @@ mod tests {
         async fn ready(&mut self) {}
     }
 
-    /// A stream to a file of the folder, what it has written, and what the guest's user was told.
+    /// A stream to a file of the folder, the bytes written to it, and the text that the guest's user was told.
     fn stream_to(folder: &Folder) -> (CountedStream, Kept, Arc<Mutex<Vec<String>>>) {
         let (kept, told) = (Kept::default(), Arc::new(Mutex::new(Vec::new())));
         let tell = told.clone();

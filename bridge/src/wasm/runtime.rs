@@ -23,7 +23,7 @@ use wasmtime::{
     WasmBacktraceDetails,
 };
 
-/// What one guest may use at most.
+/// The limits of one guest.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Limits {
@@ -88,11 +88,11 @@ pub struct RuntimeConfig {
     pub compiler: Str,
     pub compile_limits: CompileLimits,
     pub callbacks: Callbacks,
-    /// What guests may reach by HTTP.
+    /// The hosts that guests may reach by HTTP.
     pub http: HttpConfig,
 }
 
-/// One compiler, and what its code links to.
+/// One compiler, and the host functions that its code links to.
 pub struct Tier {
     pub engine: Engine,
     pub linker: Linker<Guest>,

@@ -80,7 +80,7 @@ const OUT_OF_MEMORY: &str =
     "memory limit: the inferlets of this user hold all the memory that they may; try again when some have ended \
      (runtime.wasm_total_memory_mb)";
 
-/// What the WASI objects of a guest may weigh without a charge. Few guests have more.
+/// The bytes of WASI objects that a guest may hold without a charge. Few guests have more.
 const FREE_WEIGHT: usize = 1 << 20;
 
 impl Guest {

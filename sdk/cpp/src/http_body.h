@@ -1,6 +1,7 @@
 // Bodies of HTTP messages, and what their two sides share.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

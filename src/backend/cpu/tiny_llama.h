@@ -73,7 +73,7 @@ class TinyLlama {
   }
 
   std::string Bytes() const { return writer_.Bytes(); }
-  // Changes what Logits computes; null: the model alone.
+  // An adapter for Logits; null: the model alone.
   void SetAdapter(const AdapterWeights* adapter) { adapter_ = adapter; }
 
   // Returns the logits of every token of a sequence, [tokens][vocab]. `masks` is empty or has one

@@ -34,7 +34,7 @@ enum class CudaKv {
 struct CudaOptions {
   int device = 0;
   uint32_t page_tokens = 32;
-  uint32_t total_pages = 0;   // 0: what fits into the device's memory, by `memory_share`
+  uint32_t total_pages = 0;   // 0: as many as fit into the device's memory, by `memory_share`
   double memory_share = 0.9;  // of the memory that is free before the weights are loaded
   uint32_t max_batch_tokens = 2048;
   uint32_t max_batch_members = 256;
@@ -53,7 +53,8 @@ struct CudaOptions {
   std::function<void(uint64_t done, uint64_t total)> progress = {};
 };
 
-// What this build and this machine can do: one line per device, or the reason why there is none.
+// The devices that this build and this machine have: one line per device, or the reason why there
+// is none.
 struct CudaStatus {
   bool built = false;
   std::vector<std::string> devices;  // "NVIDIA H200, 139 GiB, compute capability 9.0"

@@ -1,5 +1,6 @@
 // StepBuilder: turns a Batch into the block of memory that the kernels read (kernels/step.h), and
-// keeps what the host must know to make a BatchOutput of their results. It runs on any machine.
+// keeps the data that the host needs to make a BatchOutput of their results. It runs on any
+// machine.
 //
 // Owner: one backend. It keeps its buffers from step to step. Costs about a microsecond per member,
 // and a pass over the masks.
@@ -15,6 +16,7 @@
 
 #include "backend/batch.h"
 #include "backend/cuda/kernels/step.h"
+#include "backend/cuda/tile_planner.h"
 #include "model/adapter/adapter.h"
 
 namespace pie::cuda {
@@ -73,61 +75,31 @@ struct StepPlan {
 DrawKey DrawKeyOf(const Batch::Member& member, uint32_t row);
 uint32_t MaskIndexOf(const Batch::Member& member, uint32_t row);
 
-struct StepShape {
-  uint32_t page_tokens = 0;
-  uint32_t vocab = 0;
-  uint32_t group = 0;  // query heads per key head
-  uint32_t kv_heads = 0;
-  uint32_t large_lines = 0;  // lines of a large tile
-  uint32_t processors = 0;
-  uint32_t max_parts = 0;  // room for partial results
-  uint32_t max_members = 0;
-  // If set: a row's keys are cut at multiples of this number alone, and its partial results have
-  // the order of their keys, whatever else is in the batch. A multiple of the key block.
-  uint32_t fixed_cut = 0;
-};
-
 class StepBuilder {
  public:
   static constexpr uint32_t kRing = 4;  // batches whose chosen tokens and outputs are kept
 
-  explicit StepBuilder(const StepShape& shape) : shape_(shape) {}
+  explicit StepBuilder(const StepShape& shape) : shape_(shape), tiles_(shape) {}
 
   void Build(const Batch& batch, BatchTicket ticket, StepPlan& plan);
 
  private:
-  struct Part;  // a member's rows, or rows of several members, over a range of keys
-
   void AddRows(const Batch& batch, StepHeader& header, StepPlan& plan);
   void AddMasks(const Batch& batch);
   static void AddAdapters(const Batch& batch, StepHeader& header, StepPlan& plan);
   void AddTiles(const Batch& batch, StepHeader& header, StepPlan& plan);
-  void FindPrefixes(const Batch& batch);
-  std::vector<Part> PartsOf(const Batch& batch);
-  // The most keys of a tile.
-  uint32_t SmallCut(const std::vector<Part>& parts) const;
-  uint32_t LargeCut(const std::vector<Part>& parts) const;
-  void AddFixedTiles(const std::vector<Part>& parts, StepHeader& header, StepPlan& plan);
-  void AppendTiles(std::vector<AttentionTile> (&tiles)[2], const std::vector<TileRow>& tile_rows,
-                   const std::vector<RowParts>& row_parts, StepHeader& header, StepPlan& plan);
   void AddSamples(const Batch& batch, BatchTicket ticket, StepHeader& header, StepPlan& plan);
   // The offset of a row's logit mask, or kNone.
   uint32_t LogitMaskOf(const Batch& batch, uint32_t member, uint32_t row, StepPlan& plan);
   uint32_t AddMaskBits(const Brle& mask, uint32_t limit, uint32_t bits);
-  bool IsFew(const Batch::Member& member) const;
 
   const StepShape shape_;
+  TilePlanner tiles_;
   std::vector<uint32_t> mask_words_;
   std::vector<uint32_t> row_masks_;
   std::vector<uint32_t> logit_masks_;                              // [members]
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> token_masks_;  // (member, index) → offset
-  std::vector<uint32_t> limits_;
-  struct Prefix {
-    uint32_t keys = 0;  // multiple of the key block
-    std::vector<uint32_t> members;
-  };
-  std::vector<Prefix> prefixes_;
-  std::vector<uint32_t> shared_keys_;  // [members]: keys that shared tiles cover
+  std::vector<uint32_t> limits_;  // [rows]: keys that a row may see
 };
 
 }  // namespace pie::cuda

@@ -1,4 +1,4 @@
-// Runs one test of an inferlet and says what was not as expected.
+// Runs one test of an inferlet and lists the results that were not as expected.
 #pragma once
 
 #include <string>

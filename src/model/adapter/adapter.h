@@ -64,7 +64,7 @@ AdapterShape AdapterShapeOf(const ModelConfig& config);
 struct LowRank {
   uint32_t rank = 0;     // 0: this matrix is not changed
   float alpha = 0;       // as files have it
-  float scale = 0;       // what B · A is multiplied by
+  float scale = 0;       // the factor of B · A
   std::vector<float> a;  // [rank, in]
   std::vector<float> b;  // [out, rank]
 };

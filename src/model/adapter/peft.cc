@@ -120,7 +120,7 @@ class PeftReader {
     return place;
   }
 
-  // Whether the tensor is A or B, and what is in front of that.
+  // Whether the tensor is A or B, and the part of its name before that.
   static Status ParsePart(const Tensor& tensor, std::string_view name, Place& place,
                           std::string_view& module) {
     size_t kind = name.npos;

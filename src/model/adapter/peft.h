@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -38,8 +39,8 @@ struct PeftFiles {
   std::string tensors;
 };
 
-// Writes what ReadPeft would read, with 32-bit numbers. `metadata` goes into the tensors' header.
-// Fails if the adapter has no weights.
+// Writes the two files that ReadPeft reads, with 32-bit numbers. `metadata` goes into the tensors'
+// header. Fails if the adapter has no weights.
 Result<PeftFiles> WritePeft(const AdapterWeights& weights, const AdapterShape& shape,
                             const std::map<std::string, std::string>& metadata = {});
 

@@ -16,7 +16,7 @@ using nlohmann::json;
 // One module or parameter of a file.
 struct Written {
   std::string module;  // "model.layers.3.self_attn.q_proj"
-  std::string tensor;  // what the names of its tensors begin with
+  std::string tensor;  // the beginning of the names of its tensors
   PeftModule::Kind kind = PeftModule::Kind::kLayer;
   bool is_embedding = false;
   bool blocks = false;  // see kPeftBlocks

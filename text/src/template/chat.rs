@@ -92,7 +92,7 @@ impl ChatTemplate {
     pub fn extend(&self, before: &[TurnKind], turns: &[Turn]) -> Result<Vec<u32>, String> {
         if turns.len() > TURNS {
             return Err(format!(
-                "{} turns at once; {TURNS} is the limit",
+                "there are {} turns; at most {TURNS} are allowed",
                 turns.len()
             ));
         }

@@ -1,6 +1,8 @@
 // The kernels behind low_rank.h, one for each instruction set.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cpu/adapters/low_rank.h"
 
 namespace pie::cpu {

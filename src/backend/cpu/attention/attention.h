@@ -145,7 +145,7 @@ class Attention {
 
   CpuLevel level_;
   ThreadPool* pool_;
-  Tiling tiling_;  // what the tiles below were made for; heads = 0: they are out of date
+  Tiling tiling_;  // the sizes that the tiles below were made for; heads = 0: they are out of date
   std::vector<SharedPrefix> prefixes_;
   std::vector<Line> lines_;
   std::vector<Tile> shared_tiles_;

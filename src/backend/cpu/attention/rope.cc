@@ -58,13 +58,7 @@ PIE_AVX2 void NeighboursAvx2(const float* cos, const float* sin, float* x, uint3
 }  // namespace
 
 RopeTable::RopeTable(Pairing pairing, uint32_t dims, double base, std::span<const float> factors)
-    : pairing_(pairing), dims_(dims) {
-  PIE_CHECK(dims % 2 == 0 && (factors.empty() || factors.size() == dims / 2));
-  for (uint32_t i = 0; i < dims / 2; ++i) {
-    const double frequency = std::pow(base, -2.0 * i / dims);
-    frequencies_.push_back(factors.empty() ? frequency : frequency / factors[i]);
-  }
-}
+    : pairing_(pairing), dims_(dims), frequencies_(RopeFrequencies(base, dims, factors)) {}
 
 void RopeTable::Angles(uint32_t position, std::span<float> cos, std::span<float> sin) const {
   PIE_CHECK(cos.size() == frequencies_.size() && sin.size() == frequencies_.size());

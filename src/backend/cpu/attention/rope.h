@@ -18,8 +18,8 @@ class RopeTable {
  public:
   using Pairing = RopeConfig::Pairing;
 
-  // frequency[i] = base^(-2i / dims) / factors[i]. `dims` is even and at most the head's size; the
-  // numbers of a head beyond it stay as they are. `factors` is empty or [dims / 2].
+  // `dims` is even and at most the head's size; the numbers of a head beyond it stay as they are.
+  // `base` and `factors` give the frequencies (RopeFrequencies).
   RopeTable(Pairing pairing, uint32_t dims, double base, std::span<const float> factors = {});
 
   std::span<const double> frequencies() const { return frequencies_; }  // [dims / 2]

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cpu_relax.h"
+
 namespace pie::cpu {
 namespace {
 
@@ -25,7 +27,7 @@ template <class Done>
 bool Spin(Done&& done, int spins) {
   for (int i = 0; i < spins; ++i) {
     if (done()) return true;
-    __builtin_ia32_pause();
+    CpuRelax();
   }
   return false;
 }

@@ -30,7 +30,7 @@ struct QuantizedTile {
   uint32_t place;  // of the first panel in the unpacked columns
   float* y;
   size_t y_stride;
-  const float* later;  // lines to prefetch: those of y, or of what is written after it
+  const float* later;  // lines to prefetch: those of y, or of the next output
   size_t later_stride;
 };
 

@@ -124,22 +124,6 @@ class LayerLoader {
   const uint32_t layer_;
 };
 
-// Refuses tensors that the engine would ignore, because the results would be wrong without them.
-// Folders may hold more than a language model, so only the layers are checked there. Rotary
-// frequencies may be ignored: they follow from the configuration.
-Status CheckUnused(const WeightReader& reader, const WeightNames& names) {
-  const std::string layers = names.layer.substr(0, names.layer.find("{}"));
-  for (const Tensor* const tensor : reader.Unused(names.everything_is_known ? "" : layers)) {
-    const std::string& name = tensor->name;
-    if (name.starts_with("rope_") || name.find("rotary_emb") != name.npos) continue;
-    return reader.BadTensor(*tensor,
-                            {Code::kUnavailable,
-                             "this architecture has no such tensor; either the file is broken, "
-                             "or it is a variant of the architecture that is not supported"});
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<Weights> LoadWeights(const ModelFiles& files, const LoadProgress& progress) {
@@ -158,7 +142,7 @@ Result<Weights> LoadWeights(const ModelFiles& files, const LoadProgress& progres
   }
   weights.output_norm = PIE_TRY(reader.Floats(names.output_norm, {config.hidden_size}));
   for (float& weight : weights.output_norm) weight += config.norm_offset;
-  PIE_RETURN_IF_ERROR(CheckUnused(reader, names));
+  PIE_RETURN_IF_ERROR(reader.CheckUnused(names));
   reader.Finish();
   return weights;
 }

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
-#include <chrono>
-#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -14,8 +11,6 @@
 
 namespace pie::cuda {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Rows for which graphs are recorded.
 constexpr uint32_t kBuckets[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256};
@@ -26,13 +21,6 @@ constexpr uint32_t kOutputValues = 1 << 18;
 // Deterministic mode: keys of a piece of attention, and the partial results that there is room for.
 constexpr uint32_t kLeastCut = 1024;
 constexpr uint64_t kMostFixedParts = 1 << 15;
-constexpr auto kBusyWait = std::chrono::milliseconds(10);
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 }  // namespace
 
@@ -270,13 +258,13 @@ std::optional<uint32_t> DeviceBackend::BucketOf(const StepPlan& plan) const {
   return std::nullopt;
 }
 
-pie::cuda::Sampling DeviceBackend::SamplingOf(uint32_t first_read) const {
-  pie::cuda::Sampling sampling{.step = reinterpret_cast<const StepHeader*>(step_),
-                               .logits = runner_->logits(),
-                               .stride = runner_->logit_stride(),
-                               .vocab = config_.vocab_size,
-                               .first_read = first_read,
-                               .chosen = chosen_};
+SamplingInputs DeviceBackend::SamplingOf(uint32_t first_read) const {
+  SamplingInputs sampling{.step = reinterpret_cast<const StepHeader*>(step_),
+                          .logits = runner_->logits(),
+                          .stride = runner_->logit_stride(),
+                          .vocab = config_.vocab_size,
+                          .first_read = first_read,
+                          .chosen = chosen_};
   std::ranges::copy(outputs_, sampling.outputs);
   return sampling;
 }
@@ -354,7 +342,7 @@ void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
     while (items_end < header.items && items[items_end].read < first + count) ++items_end;
     uint32_t probes_end = probe;
     while (probes_end < header.probes && probes[probes_end].read < first + count) ++probes_end;
-    const pie::cuda::Sampling sampling = SamplingOf(first);
+    const SamplingInputs sampling = SamplingOf(first);
     if (items_end > item) RunSamples(sampling, item, items_end - item, items_end - item, stream_);
     RunProbes(sampling, probe, probes_end - probe, stream_);
     item = items_end;
@@ -380,7 +368,7 @@ void DeviceBackend::Enter() {
 
 Result<Backend::Ticket> DeviceBackend::Submit(const Batch& batch) {
   Enter();
-  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(Alive());
   PIE_CHECK(flights_.size() < info_.batches_in_flight);
   PIE_CHECK(batch.tokens.size() <= info_.max_batch_tokens &&
             batch.members.size() <= info_.max_batch_members);
@@ -417,130 +405,19 @@ Status DeviceBackend::Check(const char* what) {
   return Lose(fmt::format("{}: {}", what, error));
 }
 
-// Takes the device out of service: everything fails at once from now on.
+// Takes the device out of service: everything fails at once from now on, with the first reason,
+// since later errors follow from it.
 Status DeviceBackend::Lose(const std::string& why) {
-  failure_ = fmt::format("the CUDA device failed: {}; restart the engine", why);
+  if (failure_.empty()) {
+    failure_ = fmt::format("the CUDA device failed: {}; restart the engine", why);
+  }
   health_->lost = true;
+  return Alive();
+}
+
+Status DeviceBackend::Alive() const {
+  if (failure_.empty()) return {};
   return Fail(Code::kInternal, "{}", failure_);
-}
-
-// Polls the pinned word that a step's last kernel writes, which is faster than an event.
-Status DeviceBackend::WaitForTicket(Ticket ticket) {
-  const volatile uint64_t* const done = done_;
-  const auto start = Clock::now();
-  for (uint32_t spins = 0; *done < ticket; ++spins) {
-    Pause();
-    if (spins % 256 != 255) continue;
-    const auto waited = Clock::now() - start;
-    if (IsDone(stream_) && *done < ticket) {
-      if (Status status = Check("a kernel failed"); !status) return status;
-      return Lose("a batch ended without a result");
-    }
-    if (waited > std::chrono::milliseconds(options_.step_limit_ms)) {
-      hangs_ = true;
-      return Lose(fmt::format("a batch takes longer than {} s", options_.step_limit_ms / 1e3));
-    }
-    if (waited > kBusyWait) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return {};
-}
-
-bool DeviceBackend::CarriedTokenCame(const Batch::CarriedToken& carried) const {
-  const auto source = std::ranges::find(choices_, carried.batch, &Choices::ticket);
-  return source != choices_.end() && carried.member < source->chosen.size() &&
-         source->chosen[carried.member];
-}
-
-Result<BatchOutput> DeviceBackend::Wait(Ticket ticket) {
-  Enter();
-  PIE_CHECK(!flights_.empty() && flights_.front().ticket == ticket);
-  Choices& choices = choices_.emplace_back(Choices{.ticket = ticket, .chosen = {}});
-  if (choices_.size() > StepBuilder::kRing) choices_.pop_front();
-  const Status status = failure_.empty() ? WaitForTicket(ticket) : Check("");
-  const Flight flight = std::move(flights_.front());
-  flights_.pop_front();
-  if (!status || !failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
-  const Batch& batch = *flight.batch;
-  BatchOutput output;
-  output.slots.resize(batch.members.size());
-  choices.chosen.assign(batch.members.size(), false);
-  std::vector<bool> failed(batch.members.size());
-  const auto fail = [&](uint32_t member, Error error, bool wrote_kv) {
-    if (failed[member]) return;
-    output.failures.push_back({.member = member, .error = std::move(error), .wrote_kv = wrote_kv});
-    failed[member] = true;
-  };
-  for (const Batch::CarriedToken& carried : batch.carried) {
-    if (CarriedTokenCame(carried)) continue;
-    for (uint32_t i = 0; i < batch.members.size(); ++i) {
-      const Batch::Member& member = batch.members[i];
-      if (carried.row < member.first_row || carried.row - member.first_row >= member.rows) continue;
-      fail(i, {Code::kInternal, "an earlier batch failed, and did not choose the token to feed"},
-           false);
-    }
-  }
-  for (const auto& [member, error] : flight.plan.failures) fail(member, error, true);
-  for (uint32_t i = 0; i < batch.members.size(); ++i) {
-    if (Status read = ReadMember(flight, i, output.slots[i]); !read) fail(i, read.error(), true);
-    choices.chosen[i] = flight.plan.chooses[i] && !failed[i];
-  }
-  return output;
-}
-
-Status DeviceBackend::ReadMember(const Flight& flight, uint32_t index, std::vector<Slot>& slots) {
-  const Batch::Member& member = flight.batch->members[index];
-  const SamplingOutput& output = outputs_[flight.ticket % StepBuilder::kRing];
-  for (const SlotPlan& plan : flight.plan.slots[index]) {
-    const SampleSpec& spec = (*member.samples)[plan.spec];
-    switch (plan.kind) {
-      case SlotPlan::Kind::kTokens:
-        for (uint32_t i = 0; i < plan.count; ++i) {
-          const uint32_t token = output.tokens[plan.first + i];
-          if (token >= config_.vocab_size) {
-            return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
-          }
-          slots.emplace_back(TokenSlot{token});
-        }
-        break;
-      case SlotPlan::Kind::kLogprobs:
-        slots.emplace_back(
-            LogprobsSlot{{output.values + plan.first, output.values + plan.first + plan.count}});
-        break;
-      case SlotPlan::Kind::kEntropy:
-        slots.emplace_back(EntropySlot{output.values[plan.first]});
-        break;
-      case SlotPlan::Kind::kEmbedding:
-        slots.emplace_back(EmbeddingSlot{EmbeddingOf(
-            std::span(flight.states)
-                .subspan(size_t{plan.first} * config_.hidden_size, config_.hidden_size))});
-        break;
-      case SlotPlan::Kind::kOnHost: {
-        const std::span logits(flight.logits.data() + size_t{plan.first} * config_.vocab_size,
-                               config_.vocab_size);
-        AllowedTokens mask(member.logit_mask);
-        if (member.masks != nullptr) {
-          mask = AllowedTokens(PIE_TRY(member.masks->Bits(MaskIndexOf(member, plan.row))));
-        }
-        const DrawKey key = DrawKeyOf(member, plan.row);
-        PIE_RETURN_IF_ERROR(
-            sampling_.Read(spec, logits, mask, {key.seed, plan.spec, key.row}, slots));
-        break;
-      }
-    }
-  }
-  return {};
-}
-
-// The last norm, as the output layer would read it.
-std::vector<float> DeviceBackend::EmbeddingOf(std::span<const float> state) const {
-  double squares = 0;
-  for (const float number : state) squares += double{number} * number;
-  const double mean = squares / static_cast<double>(state.size());
-  const auto scale = static_cast<float>(1 / std::sqrt(mean + config_.norm_eps));
-  std::vector<float> embedding(state.size());
-  for (size_t i = 0; i < state.size(); ++i) embedding[i] = state[i] * scale * output_norm_[i];
-  return embedding;
 }
 
 Result<DeviceAdapterPtr> DeviceBackend::LoadAdapter(const AdapterWeights& weights) const {
@@ -554,7 +431,7 @@ Result<DeviceAdapterPtr> DeviceBackend::LoadAdapter(const AdapterWeights& weight
 }
 
 Status DeviceBackend::ReadPage(PageId page, std::span<std::byte> content) {
-  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(Alive());
   Enter();
   PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
   transfers_->PrecedeAll();
@@ -564,7 +441,7 @@ Status DeviceBackend::ReadPage(PageId page, std::span<std::byte> content) {
 }
 
 Status DeviceBackend::WritePage(PageId page, std::span<const std::byte> content) {
-  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(Alive());
   Enter();
   PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
   transfers_->PrecedeAll();
@@ -580,7 +457,7 @@ std::vector<const Batch*> DeviceBackend::BatchesInFlight() const {
 }
 
 Result<PageContentsPtr> DeviceBackend::ReadPages(std::span<const PageId> pages) {
-  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(Alive());
   Enter();
   for (const PageId page : pages) PIE_CHECK(page.value < info_.total_pages);
   PageContentsPtr contents = transfers_->Read(pages, BatchesInFlight());
@@ -590,7 +467,7 @@ Result<PageContentsPtr> DeviceBackend::ReadPages(std::span<const PageId> pages) 
 
 Status DeviceBackend::WritePages(std::span<const PageId> pages, const StoredKv& stored,
                                  uint32_t first) {
-  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_RETURN_IF_ERROR(Alive());
   Enter();
   for (const PageId page : pages) PIE_CHECK(page.value < info_.total_pages);
   PIE_RETURN_IF_ERROR(transfers_->Write(pages, stored, first, BatchesInFlight()));

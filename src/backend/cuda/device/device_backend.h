@@ -69,10 +69,11 @@ class DeviceBackend final : public Backend {
   void LaunchStep(Flight& flight, uint32_t bucket);
   void LaunchBucket(uint32_t bucket, bool large_tiles);
   std::optional<uint32_t> BucketOf(const StepPlan& plan) const;
-  pie::cuda::Sampling SamplingOf(uint32_t first_read) const;
+  SamplingInputs SamplingOf(uint32_t first_read) const;
   Status WaitForTicket(Ticket ticket);
   Status Check(const char* what);
   Status Lose(const std::string& why);
+  Status Alive() const;  // an error with the first reason once the device is lost
   Status ReadMember(const Flight& flight, uint32_t member, std::vector<Slot>& slots);
   std::vector<float> EmbeddingOf(std::span<const float> state) const;
   std::vector<const Batch*> BatchesInFlight() const;
@@ -103,7 +104,7 @@ class DeviceBackend final : public Backend {
   std::map<std::pair<uint32_t, bool>, Graph> graphs_;  // by rows and large tiles
   std::deque<Flight> flights_;
   std::deque<Choices> choices_;
-  pie::Sampling sampling_;
+  Sampling sampling_;
   Ticket ticket_ = 0;
   std::string failure_;  // the device is lost
   const std::shared_ptr<DeviceHealth> health_ = std::make_shared<DeviceHealth>();

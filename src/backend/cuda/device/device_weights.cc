@@ -435,4 +435,20 @@ Result<DeviceWeights> MakeRandomWeights(const ModelConfig& config, CudaWeights k
   return out;
 }
 
+uint64_t LargestPacked(const DeviceWeights& weights, const ModelConfig& config) {
+  const DeviceShape shape(config);
+  uint64_t largest = 0;
+  const auto count = [&](const DeviceMatrix& matrix, uint64_t rows, uint64_t columns) {
+    if (matrix.kind != WeightKind::kBf16) largest = std::max(largest, rows * columns);
+  };
+  for (const DeviceLayer& layer : weights.layers) {
+    for (const DeviceMatrix& part : layer.qkv) count(part, shape.qkv_size, config.hidden_size);
+    count(layer.o, config.hidden_size, shape.q_size);
+    if (config.moe.experts > 0) continue;
+    count(layer.gate_up, 2 * uint64_t{shape.ffn_stride}, config.hidden_size);
+    count(layer.down, config.hidden_size, shape.ffn_stride);
+  }
+  return largest;
+}
+
 }  // namespace pie::cuda

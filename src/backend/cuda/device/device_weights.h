@@ -86,6 +86,9 @@ struct DeviceShape {
   uint32_t ffn_stride;   // of dense layers or experts, a multiple of 8
 };
 
+// The numbers of the largest packed matrix of a layer that rows are multiplied by as a whole.
+uint64_t LargestPacked(const DeviceWeights& weights, const ModelConfig& config);
+
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 // Reads, converts and copies all tensors. Conversion uses all processors.

@@ -16,7 +16,7 @@
 namespace pie::cuda {
 namespace {
 
-// What one thread sets to zero at a time.
+// The bytes that one thread sets to zero at a time.
 constexpr uint64_t kFillBytes = uint64_t{4} << 20;
 
 // The bits of a zero in each kind.
@@ -114,7 +114,7 @@ std::byte* MatrixBuilder::ScalesAt(uint64_t row, uint64_t column) {
   return scales_.data() + (tile * kTileRows + row % rows_ % kTileRows) * ScaleBytes(kind_);
 }
 
-// Writes a number's bits over what is there. Words belong to one row, so threads may write to
+// Overwrites a number's bits. Words belong to one row, so threads may write to
 // different rows.
 void MatrixBuilder::Store(uint64_t row, uint64_t column, uint32_t bits) {
   const PackedPlace place =
@@ -185,7 +185,7 @@ Status MatrixBuilder::PutBlocks(DType dtype, std::span<const std::byte> data, ui
   const auto* in = reinterpret_cast<BlockBytes>(data.data());
   bool finite = true;
   const auto half = [&](uint64_t column, uint32_t index, float value) {
-    finite = finite && std::abs(value) < 65520;  // what rounds to infinity in F16
+    finite = finite && std::abs(value) < 65520;  // larger numbers round to infinity in F16
     StoreHalf(row, column, index, value);
   };
   const uint64_t blocks = data.size() / info.block_bytes;

@@ -4,7 +4,7 @@
 // A copy waits for the work that it depends on, and that work waits for it, by events on the
 // device: the host waits only for memory to copy through. A copy out depends on earlier batches
 // that write to its pages, and holds up later ones that do; a copy in depends on all that use its
-// pages. Other batches run meanwhile. Threads read what is stored while it goes into the device.
+// pages. Other batches run meanwhile. Threads read stored pages while they go into the device.
 //
 // Owner: the device. One thread at a time, but the contents that were read may be used by others.
 #pragma once
@@ -27,7 +27,7 @@
 
 namespace pie::cuda {
 
-// The state of a device, for those who wait for its copies.
+// The state of a device, for threads that wait for its copies.
 struct DeviceHealth {
   std::atomic<bool> lost = false;  // nothing that is under way will end well
   uint32_t limit_ms = 0;           // a copy that takes longer has failed
@@ -51,7 +51,7 @@ class PageTransfers {
   Status Write(std::span<const PageId> pages, const StoredKv& stored, uint32_t first,
                std::span<const Batch* const> flights);
 
-  // What is launched on the stream of batches from now on comes after the copies that this batch
+  // Everything launched on the stream of batches from now on comes after the copies that this batch
   // depends on.
   void Precede(const Batch& batch);
   void PrecedeAll();
@@ -72,7 +72,7 @@ class PageTransfers {
     std::deque<Mark> marks;              // of those that may be under way
     std::vector<uint64_t> copy_of_page;  // the last copy of each page; 0: none
     const Mark* Find(uint64_t number) const;
-    void Forget();  // what has ended
+    void Forget();  // removes the marks of copies that have ended
   };
   struct Piece {
     PinnedPool::Buffer buffer;

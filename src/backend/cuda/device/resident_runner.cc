@@ -7,7 +7,8 @@
 namespace pie::cuda {
 namespace {
 
-// Where phases send what others read: one set for layers of even number and one for the others.
+// The places where phases send their results: one set for layers of even number and one for the
+// others.
 struct Mailboxes {
   Mail* qkv;
   Mail* parts;

@@ -1,8 +1,7 @@
 #include "backend/cuda/device/step_runner.h"
 
 #include <algorithm>
-#include <cmath>
-#include <tuple>
+#include <span>
 
 #include "backend/cuda/device/gate_kind.h"
 #include "base/round_up.h"
@@ -10,19 +9,6 @@
 namespace pie::cuda {
 namespace {
 
-// Without a measurement, products of more rows go to cuBLASLt, or where that has nothing for them,
-// of more than kTinyRows to streamed_product.h.
-constexpr uint32_t kFewRows = 16;
-constexpr uint32_t kTinyRows = 8;
-// Of a product in bfloat16 that is measured as a streamed one, too.
-constexpr uint32_t kMostStreamedRows = 64;
-// Above this, rows are rounded up, so that cuBLASLt sees few different shapes.
-constexpr uint32_t kRowStep = 64;
-// A packed matrix of a layer is multiplied without unpacking by at most this many rows. For more
-// rows it is unpacked first.
-constexpr uint32_t kPackedRows = 64;
-// In deterministic mode, cuBLASLt always multiplies this many rows at a time.
-constexpr uint32_t kFixedRows = 128;
 // Logits of a row to which one block adds the adapter's part.
 constexpr uint32_t kStripOutputs = 4096;
 
@@ -32,12 +18,6 @@ bool OAdds(const DeviceLayer& layer) {
 }
 bool FfnAdds(const DeviceLayer& layer) {
   return layer.ffn_post_norm == nullptr;
-}
-
-void SetMatrix(Product& product, const DeviceMatrix& matrix) {
-  product.w = matrix.data;
-  product.kind = matrix.kind;
-  product.scales = matrix.scales;
 }
 
 }  // namespace
@@ -52,8 +32,7 @@ Result<std::unique_ptr<StepRunner>> StepRunner::Make(const ModelConfig& config,
 }
 
 Status StepRunner::Allocate() {
-  streamed_ = StreamedProducts::Make();
-  max_rows_ = RoundUp(std::max(options_.max_rows, kLogitRows), std::max(kRowStep, kFixedRows));
+  max_rows_ = RoundUp(std::max(options_.max_rows, kLogitRows), ProductRunner::kFixedRows);
   const uint64_t rows = max_rows_;
   const uint64_t hidden = config_.hidden_size;
   const auto take = [&](auto*& buffer, uint64_t bytes) -> Status {
@@ -64,16 +43,11 @@ Status StepRunner::Allocate() {
   };
   const RopeConfig& rope = config_.rope;
   const uint32_t pairs = rope.dims / 2;
-  std::vector<double> frequencies;
-  for (uint32_t i = 0; i < pairs; ++i) {
-    const double frequency = std::pow(rope.theta, -2.0 * i / rope.dims);
-    frequencies.push_back(rope.factors.empty() ? frequency : frequency / rope.factors[i]);
-  }
+  std::vector<double> frequencies = RopeFrequencies(rope.theta, rope.dims, rope.factors);
   if (rope.sliding_theta != 0) {
     rope_tables_ = 2;
-    for (uint32_t i = 0; i < pairs; ++i) {
-      frequencies.push_back(std::pow(rope.sliding_theta, -2.0 * i / rope.dims));
-    }
+    const std::vector<double> sliding = RopeFrequencies(rope.sliding_theta, rope.dims);
+    frequencies.insert(frequencies.end(), sliding.begin(), sliding.end());
   }
   PIE_RETURN_IF_ERROR(take(frequencies_, frequencies.size() * sizeof(double)));
   CopyIn(frequencies_, frequencies.data(), frequencies.size() * sizeof(double), stream_);
@@ -89,11 +63,12 @@ Status StepRunner::Allocate() {
   PIE_RETURN_IF_ERROR(take(part_logs_, uint64_t{options_.max_parts} * config_.heads * 4));
   logit_stride_ = RoundUp(config_.vocab_size, 8);
   PIE_RETURN_IF_ERROR(take(logits_, uint64_t{kLogitRows} * logit_stride_ * 4));
-  PIE_RETURN_IF_ERROR(AllocateUnpacked());
+  PIE_RETURN_IF_ERROR(products_.ReserveUnpacked(LargestPacked(weights_, config_)));
   const uint32_t experts = config_.moe.experts;
   const uint64_t pairs_of = rows * std::max(1U, config_.moe.experts_used);
   PIE_RETURN_IF_ERROR(take(gated_, pairs_of * shape_.ffn_stride * 2));
   PIE_RETURN_IF_ERROR(take(gate_up_, pairs_of * 2 * shape_.ffn_stride * 2));
+  products_.SetUngated(gate_up_);
   if (experts > 0) {
     PIE_RETURN_IF_ERROR(take(router_logits_, rows * experts * 4));
     PIE_RETURN_IF_ERROR(take(routed_, pairs_of * 4));
@@ -109,253 +84,38 @@ Status StepRunner::Allocate() {
   return {};
 }
 
-// Room for the largest matrix of a layer that is unpacked.
-Status StepRunner::AllocateUnpacked() {
-  uint64_t largest = 0;
-  const auto count = [&](const DeviceMatrix& matrix, uint64_t rows, uint64_t columns) {
-    if (matrix.kind != WeightKind::kBf16) largest = std::max(largest, rows * columns);
-  };
-  if (options_.deterministic || options_.max_rows <= kPackedRows) return {};
-  for (const DeviceLayer& layer : weights_.layers) {
-    for (const DeviceMatrix& part : layer.qkv) count(part, shape_.qkv_size, config_.hidden_size);
-    count(layer.o, config_.hidden_size, shape_.q_size);
-    if (config_.moe.experts > 0) continue;
-    count(layer.gate_up, 2 * uint64_t{shape_.ffn_stride}, config_.hidden_size);
-    count(layer.down, config_.hidden_size, shape_.ffn_stride);
-  }
-  if (largest > 0) unpacked_ = PIE_TRY(memory_.Take(largest * 2, "an unpacked matrix"));
-  return {};
-}
-
-bool StepRunner::Unpacks(const Product& product) const {
-  return unpacked_ != nullptr && product.kind != WeightKind::kBf16 && product.tiles == nullptr &&
-         product.w != weights_.output.data && product.rows > kPackedRows;
-}
-
-Product StepRunner::Unpacked(const Product& product) const {
-  if (!Unpacks(product) || options_.skip_products) return product;
-  RunUnpack(product.kind, product.w, product.scales, product.n, product.k, unpacked_, stream_);
-  return AsUnpacked(product);
-}
-
-Product StepRunner::AsUnpacked(Product product) const {
-  product.w = unpacked_;
-  product.kind = WeightKind::kBf16;
-  product.scales = nullptr;
-  product.fresh = true;
-  return product;
-}
-
-BlasProduct StepRunner::ForBlas(const Product& product) const {
-  BlasProduct blas{.w = product.w,
-                   .x = product.x,
-                   .y = product.y,
-                   .n = product.n,
-                   .k = product.k,
-                   .rows = product.rows,
-                   .y_stride = product.y_stride,
-                   .to_float = true,
-                   .add = product.output == ProductOutput::kAdd};
-  if (blas.rows > kLogitRows) blas.rows = RoundUp(blas.rows, kRowStep);
-  if (product.output == ProductOutput::kGated) {
-    blas.y = gate_up_;
-    blas.y_stride = product.n;
-    blas.to_float = false;
-  }
-  return blas;
-}
-
-uint32_t StepRunner::TileOf(Way way) {
-  return StreamedProducts::kTiles[way == Way::kStreamedLarge ? 1 : 0];
-}
-
-bool StepRunner::Can(Way way, const Product& product) const {
-  switch (way) {
-    case Way::kOwn:
-      return true;
-    case Way::kBlas:
-      return blas_ != nullptr && product.tiles == nullptr && product.bias == nullptr &&
-             product.n % 8 == 0 && product.x_stride == product.k &&
-             (product.kind == WeightKind::kBf16 || Unpacks(product));
-    case Way::kStreamed:
-    case Way::kStreamedLarge:
-      return streamed_ != nullptr && streamed_->Takes(product, TileOf(way));
-  }
-  return false;
-}
-
-StepRunner::Way StepRunner::WayOf(const Product& product) const {
-  if (options_.deterministic) {
-    if (Can(Way::kStreamed, product)) return Way::kStreamed;
-    Product fixed = product;
-    fixed.rows = kFixedRows;
-    return alike_.contains(KeyOf(fixed)) ? Way::kBlas : Way::kOwn;
-  }
-  const auto measured = fastest_.find(KeyOf(product));
-  if (measured != fastest_.end()) return measured->second;
-  const bool some = product.rows > kTinyRows && product.rows <= StreamedProducts::kMostRows;
-  const bool blas = Can(Way::kBlas, product) && product.rows > kFewRows;
-  if (some && (!blas || product.kind != WeightKind::kBf16) && Can(Way::kStreamed, product)) {
-    return Way::kStreamed;
-  }
-  return blas ? Way::kBlas : Way::kOwn;
-}
-
-// In deterministic mode, equal numbers of rows make one algorithm serve every batch.
-void StepRunner::RunBlas(const Product& product) {
-  BlasProduct blas = ForBlas(product);
-  if (!options_.deterministic) {
-    blas_->Run(blas, stream_);
-    return;
-  }
-  blas.rows = kFixedRows;
-  for (uint32_t done = 0; done < product.rows; done += kFixedRows) {
-    blas_->Run(blas, stream_);
-    blas.x = static_cast<const char*>(blas.x) + uint64_t{kFixedRows} * blas.k * 2;
-    blas.y =
-        static_cast<char*>(blas.y) + uint64_t{kFixedRows} * blas.y_stride * (blas.to_float ? 4 : 2);
-  }
-}
-
-void StepRunner::Multiply(const Product& of) {
-  if (of.rows == 0 || options_.skip_products) return;
-  MultiplyBy(WayOf(of), of);
-}
-
-void StepRunner::MultiplyBy(Way way, const Product& of) {
-  if (way == Way::kStreamed || way == Way::kStreamedLarge) {
-    return streamed_->Run(of, TileOf(way), stream_);
-  }
-  const Product product = Unpacked(of);
-  if (way == Way::kOwn) return RunProduct(product, stream_);
-  RunBlas(product);
-  if (product.output == ProductOutput::kGated) {
-    RunGate(product.gate, gate_up_, product.y, product.rows, product.n / 2, stream_);
-  }
-}
-
-void StepRunner::MultiplyQkv(const DeviceLayer& layer, const Product& whole) {
-  if (layer.qkv.size() == 1) return Multiply(whole);
-  if (whole.rows == 0 || options_.skip_products) return;
-  const bool unpacks = unpacked_ != nullptr && whole.rows > kPackedRows;
-  uint64_t row = 0;
-  for (const DeviceMatrix& part : layer.qkv) {
-    Product product = whole;
-    SetMatrix(product, part);
-    product.n = part.rows;
-    product.y = static_cast<float*>(whole.y) + row;
-    char* const to = static_cast<char*>(unpacked_) + row * whole.k * 2;
-    if (!unpacks) {
-      RunProduct(product, stream_);
-    } else if (part.kind == WeightKind::kBf16) {
-      CopyWithin(to, part.data, uint64_t{part.rows} * whole.k * 2, stream_);
-    } else {
-      RunUnpack(part.kind, part.data, part.scales, part.rows, whole.k, to, stream_);
-    }
-    row += part.rows;
-  }
-  if (unpacks) Multiply(AsUnpacked(whole));
-}
-
-float StepRunner::TimeOf(Way way, Product product, const std::vector<DeviceMatrix>& matrices) {
-  constexpr int kTimes = 3;
-  const auto run = [&] {
-    for (const DeviceMatrix& matrix : matrices) {
-      SetMatrix(product, matrix);
-      MultiplyBy(way, product);
-    }
-  };
-  run();
-  Synchronize(stream_);
-  BeginCapture(stream_);
-  for (int i = 0; i < kTimes; ++i) run();
-  const Graph graph = EndCapture(stream_);
-  if (graph == nullptr) return -1;
-  const Event begin = MakeEvent();
-  const Event end = MakeEvent();
-  RunGraph(graph, stream_);
-  RecordEvent(begin, stream_);
-  RunGraph(graph, stream_);
-  RecordEvent(end, stream_);
-  const float milliseconds = MillisecondsBetween(begin, end);
-  DestroyGraph(graph);
-  DestroyEvent(begin);
-  DestroyEvent(end);
-  return milliseconds / static_cast<float>(kTimes * matrices.size());
-}
-
 void StepRunner::Tune(uint32_t rows) {
   if (blas_ == nullptr || rows == 0) return;
-  rows = options_.deterministic ? kFixedRows : std::min(rows, max_rows_);
-  constexpr size_t kMatrices = 4;  // together larger than the cache, except for tiny models
+  rows = options_.deterministic ? ProductRunner::kFixedRows : std::min(rows, max_rows_);
   const auto tune = [&](const Product& product, auto&& matrix_of) {
-    if (fastest_.contains(KeyOf(product))) return;
-    if (options_.deterministic && Can(Way::kStreamed, product)) return;
+    constexpr size_t kMatrices = 4;  // together larger than the cache, except for tiny models
     std::vector<DeviceMatrix> matrices;
-    if (product.w == unpacked_) matrices = {{.data = unpacked_}};
     for (size_t i = 0; i < weights_.layers.size() && matrices.size() < kMatrices; ++i) {
-      if (product.w == unpacked_) break;
       const DeviceMatrix& matrix = matrix_of(weights_.layers[i]);
       if (matrix.kind == product.kind) matrices.push_back(matrix);
       if (matrix.data == weights_.output.data) break;
     }
-    if (Can(Way::kBlas, product)) {
-      const bool packed = product.kind != WeightKind::kBf16;
-      std::vector<const void*> unpacked;
-      for (const DeviceMatrix& matrix : matrices) unpacked.push_back(matrix.data);
-      if (packed) unpacked = {unpacked_};
-      const BlasProduct for_blas = ForBlas(packed ? AsUnpacked(product) : product);
-      if (options_.deterministic) {
-        if (blas_->TuneAlike(for_blas, unpacked, stream_) > 0) alike_.insert(KeyOf(product));
-        return;
-      }
-      if (blas_->Tune(for_blas, unpacked, stream_) < 0) return;
-    }
-    if (options_.deterministic) return;
-    // For more than one row, our product of few rows is slower in a step than alone.
-    std::vector<Way> ways;
-    if (rows == 1 || !Can(Way::kBlas, product)) ways.push_back(Way::kOwn);
-    if (rows > 1 && Can(Way::kBlas, product)) ways.push_back(Way::kBlas);
-    // From some tens of rows on, cuBLASLt always wins in bfloat16.
-    const uint32_t most =
-        product.kind == WeightKind::kBf16 ? kMostStreamedRows : StreamedProducts::kMostRows;
-    for (const Way way : {Way::kStreamed, Way::kStreamedLarge}) {
-      const bool fits = rows > 1 && rows <= most;
-      if (fits && Can(way, product)) ways.push_back(way);
-    }
-    if (ways.size() == 1) {
-      fastest_[KeyOf(product)] = ways[0];
-      return;
-    }
-    float best = -1;
-    for (const Way way : ways) {
-      const float time = TimeOf(way, product, matrices);
-      if (time < 0 || (best >= 0 && time >= best)) continue;
-      best = time;
-      fastest_[KeyOf(product)] = way;
-    }
+    products_.Tune(product, matrices);
   };
   using Layer = const DeviceLayer&;
   using Matrix = const DeviceMatrix&;
-  const Product qkv = QkvOf(weights_.layers[0], rows);
-  if (weights_.layers[0].qkv.size() == 1) {
-    tune(qkv, [](Layer layer) -> Matrix { return layer.qkv[0]; });
-  } else if (unpacked_ != nullptr && rows > kPackedRows) {
-    tune(AsUnpacked(qkv), [](Layer layer) -> Matrix { return layer.qkv[0]; });
+  const DeviceLayer& first = weights_.layers[0];
+  if (first.qkv.size() == 1) {
+    tune(QkvOf(first, rows), [](Layer layer) -> Matrix { return layer.qkv[0]; });
+  } else {
+    products_.TuneParts(QkvOf(first, rows));
   }
-  tune(OOf(weights_.layers[0], rows, OAdds(weights_.layers[0])),
-       [](Layer layer) -> Matrix { return layer.o; });
+  tune(OOf(first, rows, OAdds(first)), [](Layer layer) -> Matrix { return layer.o; });
   if (config_.moe.experts == 0) {
-    tune(GateUpOf(weights_.layers[0], rows), [](Layer layer) -> Matrix { return layer.gate_up; });
-    tune(DownOf(weights_.layers[0], rows, FfnAdds(weights_.layers[0])),
-         [](Layer layer) -> Matrix { return layer.down; });
+    tune(GateUpOf(first, rows), [](Layer layer) -> Matrix { return layer.gate_up; });
+    tune(DownOf(first, rows, FfnAdds(first)), [](Layer layer) -> Matrix { return layer.down; });
   }
   if (rows <= kLogitRows) {
     tune(LogitsOf(rows), [&](Layer) -> Matrix { return weights_.output; });
   }
 }
 
-// All of q, k and v. Where they are several matrices, MultiplyQkv takes each.
+// All of q, k and v, which may be several matrices (ProductRunner::MultiplyParts).
 Product StepRunner::QkvOf(const DeviceLayer& layer, uint32_t rows) const {
   return {.w = layer.qkv[0].data,
           .kind = layer.qkv[0].kind,
@@ -467,7 +227,7 @@ void StepRunner::RunLayers(const Rows& of, const uint32_t* chosen) {
     Attend(i, of);
     const bool o_adds = OAdds(layer);
     const Product o = OOf(layer, rows, o_adds);
-    Multiply(o);
+    products_.Multiply(o);
     if (of.adapters) Adapt(o, i, {TargetOf(AdapterTarget::kO, 0, LowRankTarget::Order::kPlain)});
     residual.delta = o_adds ? nullptr : delta_;
     residual.bias = layer.o_bias;
@@ -500,7 +260,7 @@ void StepRunner::Attend(uint32_t index, const Rows& of) {
   KvShape kv = kv_;
   kv.layer_offset = index * kv.layer_bytes();
   const Product qkv = QkvOf(layer, rows);
-  MultiplyQkv(layer, qkv);
+  products_.MultiplyParts(layer.qkv, qkv);
   if (of.adapters) {
     const bool neighbours = config_.rope.pairing == RopeConfig::Pairing::kNeighbours;
     const auto rotated =
@@ -588,25 +348,20 @@ void StepRunner::FeedForward(uint32_t index, const Rows& rows) {
   const DeviceLayer& layer = weights_.layers[index];
   const Product gate_up = GateUpOf(layer, rows.count);
   const Product down = DownOf(layer, rows.count, FfnAdds(layer));
-  if (rows.adapters) {  // they change what the activation sees
+  if (rows.adapters) {  // they change the input of the activation
     Product sums = gate_up;
     sums.output = ProductOutput::kBf16;
     sums.y = gate_up_;
     sums.y_stride = gate_up.n;
-    const Way way = WayOf(gate_up);
-    if (way == Way::kBlas) {
-      RunBlas(Unpacked(gate_up));
-    } else {
-      MultiplyBy(way, sums);
-    }
+    products_.MultiplyUngated(gate_up, sums);
     Adapt(sums, index,
           {TargetOf(AdapterTarget::kGate, 0, Order::kGrouped),
            TargetOf(AdapterTarget::kUp, 8, Order::kGrouped)});
     RunGate(gate_up.gate, gate_up_, gate_up.y, gate_up.rows, gate_up.n / 2, stream_);
   } else {
-    Multiply(gate_up);
+    products_.Multiply(gate_up);
   }
-  Multiply(down);
+  products_.Multiply(down);
   if (rows.adapters) Adapt(down, index, {TargetOf(AdapterTarget::kDown, 0, Order::kPlain)});
 }
 
@@ -660,7 +415,7 @@ void StepRunner::RunExperts(uint32_t index, const Rows& of) {
                   .tile_count = expert_tile_count_,
                   .max_tiles = most,
                   .x_rows = sorted_rows_};
-  if (of.parts.experts) {  // they change what the activation sees
+  if (of.parts.experts) {  // they change the input of the activation
     Product sums = product;
     sums.output = ProductOutput::kBf16;
     sums.y = gate_up_;
@@ -701,7 +456,7 @@ void StepRunner::RunLogits(uint32_t first_read, uint32_t count, bool adapters) {
                .gather = step_,
                .first_read = first_read},
               stream_);
-  Multiply(logits);
+  products_.Multiply(logits);
   if (adapters) {
     LowRankProduct head = AdaptedOf(
         logits, config_.layers, {TargetOf(AdapterTarget::kHead, 0, LowRankTarget::Order::kPlain)});

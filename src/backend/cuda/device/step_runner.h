@@ -7,13 +7,11 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <memory>
-#include <set>
-#include <tuple>
 #include <vector>
 
 #include "backend/cuda/device/device_weights.h"
+#include "backend/cuda/device/product_runner.h"
 #include "backend/cuda/device/resident_runner.h"
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/blas.h"
@@ -21,7 +19,6 @@
 #include "backend/cuda/kernels/product.h"
 #include "backend/cuda/kernels/sampling.h"
 #include "backend/cuda/kernels/step.h"
-#include "backend/cuda/kernels/streamed_product.h"
 #include "backend/cuda/step_builder.h"
 #include "base/result.h"
 #include "model/adapter/adapter.h"
@@ -64,7 +61,7 @@ class StepRunner {
     bool large_tiles = false;
     bool partial_results = true;
     bool adapters = false;
-    AdapterParts parts;  // what the adapters change
+    AdapterParts parts;  // the parts that the adapters change
   };
   void RunLayers(const Rows& rows, const uint32_t* chosen);
   // Prepares steps of one row by one kernel, where the model and the device allow that. Call it
@@ -93,9 +90,12 @@ class StepRunner {
         weights_(weights),
         options_(options),
         blas_(blas),
-        stream_(stream) {}
+        stream_(stream),
+        products_({.max_rows = options.max_rows,
+                   .deterministic = options.deterministic,
+                   .skip = options.skip_products},
+                  weights.output.data, blas, stream) {}
   Status Allocate();
-  Status AllocateUnpacked();
   void Embed(uint32_t rows, const uint32_t* chosen);
   void Attend(uint32_t layer, const Rows& rows);
   void FeedForward(uint32_t layer, const Rows& rows);
@@ -112,24 +112,6 @@ class StepRunner {
   LowRankTarget TargetOf(AdapterTarget target, uint32_t first_column,
                          LowRankTarget::Order order) const;
   void RunExperts(uint32_t layer, const Rows& rows);
-  // A product whose output is that of `of`, by whichever way is faster.
-  void Multiply(const Product& of);
-  // The same for q, k and v; `whole` has the first matrix.
-  void MultiplyQkv(const DeviceLayer& layer, const Product& whole);
-  // Many rows with a packed matrix: unpacks it, and returns the product with the result.
-  bool Unpacks(const Product& product) const;
-  Product Unpacked(const Product& product) const;
-  Product AsUnpacked(Product product) const;
-  // Kernels that can compute a product.
-  enum class Way : uint8_t { kOwn, kBlas, kStreamed, kStreamedLarge };
-  static uint32_t TileOf(Way way);  // of a streamed product
-  Way WayOf(const Product& product) const;
-  bool Can(Way way, const Product& product) const;
-  void MultiplyBy(Way way, const Product& product);
-  // Milliseconds of a product, as it runs in a step: in a graph, after others of its kind.
-  float TimeOf(Way way, Product product, const std::vector<DeviceMatrix>& matrices);
-  void RunBlas(const Product& product);
-  BlasProduct ForBlas(const Product& product) const;
   Product QkvOf(const DeviceLayer& layer, uint32_t rows) const;
   Product OOf(const DeviceLayer& layer, uint32_t rows, bool add) const;
   Product GateUpOf(const DeviceLayer& layer, uint32_t rows) const;
@@ -142,27 +124,17 @@ class StepRunner {
   const Options options_;
   Blas* const blas_;
   const Stream stream_;
+  ProductRunner products_;
   KvShape kv_;
   MatrixMap kv_lines_;
   bool in_boxes_ = false;  // kv_lines_ describes the pages
   const StepHeader* step_ = nullptr;
-
-  std::unique_ptr<StreamedProducts> streamed_;  // null: not on this device
-  // The fastest way of products that were measured, by their sizes, rows, outputs and weights.
-  using Measured = std::tuple<uint32_t, uint32_t, uint32_t, ProductOutput, WeightKind>;
-  static Measured KeyOf(const Product& product) {
-    return {product.n, product.k, product.rows, product.output, product.kind};
-  }
-  std::map<Measured, Way> fastest_;
-  // Shapes for which cuBLASLt has an algorithm that computes rows alike: in deterministic mode.
-  std::set<Measured> alike_;
 
   std::unique_ptr<ResidentRunner> resident_;
   DeviceMemory memory_;
   double* frequencies_ = nullptr;  // [tables, pairs]
   uint32_t rope_tables_ = 1;
   uint32_t max_rows_ = 0;
-  void* unpacked_ = nullptr;  // a matrix in bfloat16
   float* x_ = nullptr;        // [rows, hidden]: the residual stream
   float* delta_ = nullptr;    // [rows, hidden]
   void* h_ = nullptr;         // [rows, hidden] bfloat16

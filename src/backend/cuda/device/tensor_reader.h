@@ -8,7 +8,6 @@
 #include "backend/cuda/device/matrix_builder.h"
 #include "base/result.h"
 #include "model/checked_tensors.h"
-#include "model/weight_names.h"
 
 namespace pie::cuda {
 
@@ -25,8 +24,6 @@ class TensorReader : public CheckedTensors {
   // Puts rows of a tensor into a matrix, and releases their part of the file from memory.
   Status Put(MatrixBuilder& matrix, const Tensor& tensor, uint64_t first, uint64_t count,
              const MatrixBuilder::Place& row, const MatrixBuilder::Place& column = {});
-  // Refuses tensors that the engine would ignore, because results would be wrong without them.
-  Status CheckUnused(const WeightNames& names) const;
 };
 
 }  // namespace pie::cuda

@@ -1,6 +1,6 @@
 // Uploads: copies weights into the device while the next ones are read and converted.
 //
-// What is given goes to pinned memory, piece by piece, by all processors, and from there to the
+// The bytes go to pinned memory, piece by piece, by all processors, and from there to the
 // device by itself. A call returns when its source may be used again; it waits for the device only
 // when all pieces are on their way. Without memory to pin, copies are plain and slower.
 //

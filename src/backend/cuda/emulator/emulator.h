@@ -75,7 +75,7 @@ void Yield();
 // Barriers that count arrivals and bytes (kernels/bulk_copies.cuh).
 void InitBarrier(uint64_t* barrier, uint32_t arrivals);
 void Arrive(uint64_t* barrier, uint32_t expected_bytes);
-// True if the phase of this parity has ended. What it may wait for happens first.
+// True if the phase of this parity has ended. The work that it may wait for happens first.
 bool PhaseHasEnded(uint64_t* barrier, uint32_t parity);
 // Calls `copy` when somebody waits for the barrier, and counts its bytes there.
 void ArriveLater(uint64_t* barrier, uint32_t bytes, std::function<void()> copy);

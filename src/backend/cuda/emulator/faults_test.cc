@@ -78,6 +78,25 @@ TEST_F(CudaFaultsTest, KernelThatFailsTakesTheDeviceOutOfService) {
   EXPECT_EQ(again.error().text, text);
 }
 
+// The batches that are in flight when the device is lost fail with the reason for it, and not with
+// the errors that follow from it.
+TEST_F(CudaFaultsTest, BatchesInFlightFailWithTheFirstReason) {
+  auto backend = MakeRandomCudaBackend(TinyModel(), options_);
+  ASSERT_TRUE(backend) << backend.error().text;
+  const Batch batch = OneToken();
+  const auto in_flight = (*backend)->Submit(batch);
+  ASSERT_TRUE(in_flight);
+  cuda::emulator::FailNextLaunch();
+  const auto failed = (*backend)->Submit(batch);
+  ASSERT_FALSE(failed);
+  const auto output = (*backend)->Wait(*in_flight);
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().text, failed.error().text);
+  const auto later = (*backend)->Submit(batch);
+  ASSERT_FALSE(later);
+  EXPECT_EQ(later.error().text, failed.error().text);
+}
+
 // A kernel that never ends is given up after a while. From then on nothing waits for the device,
 // not even its destructor.
 TEST_F(CudaFaultsTest, KernelThatNeverEndsTakesTheDeviceOutOfService) {

@@ -1,6 +1,8 @@
 // The functions of kernels/meetings.cuh, for the emulator.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/emulator/bulk_copies.h"
 
 namespace pie::cuda {

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     for (uint32_t block = 0; block < blocks; ++block) {
       AwaitCopies<kStages - 2>();
       __syncthreads();
-      if constexpr (kFp8) {  // a thread converts what it has copied itself
+      if constexpr (kFp8) {  // a thread converts the numbers that it has copied itself
         raw.Convert(shared + (raw_tiles - q_tile) + block % kStages * Raw::kBytes,
                     [&](uint32_t key, uint32_t chunk, uint32_t value) {
                       const uint32_t tile = kv_tiles + value * kTileBytes;
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(kMergeThreads) MergeKernel(const Attention a) 
 template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks, bool kFp8>
 void RunKind(const Attention& attention, bool large, int processors, Stream stream) {
   const auto kernel = AttentionKernel<kDim, kLineWarps, kKeyWarps, kStages, kBlocks, kFp8>;
-  // In fp8, stages have half the size, and there is a tile for what is converted.
+  // In fp8, stages have half the size, and there is a tile for the converted numbers.
   constexpr size_t kStageBytes = 2 * kKeyBlock * kDim * 2;
   size_t shared = kLineWarps * 16 * kDim * 2 +
                   (kFp8 ? kStageBytes + kStages * kStageBytes / 2 : kStages * kStageBytes);

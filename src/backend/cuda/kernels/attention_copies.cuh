@@ -1,6 +1,9 @@
-// What brings a tile's queries, keys and values to shared memory, for attention_hopper.cu: the
-// roles of the warps that do not multiply. They run ahead as far as there is room.
+// The copies that bring a tile's queries, keys and values to shared memory, for
+// attention_hopper.cu: the roles of the warps that do not multiply. They run ahead as far as there
+// is room.
 #pragma once
+
+#include <cstdint>
 
 #include "backend/cuda/kernels/attention_tile.cuh"
 #include "backend/cuda/kernels/bulk_copies.cuh"
@@ -12,7 +15,7 @@ inline constexpr uint32_t kGroupLines = 64;
 inline constexpr uint32_t kEight = 8 * 128;  // bytes of eight rows
 inline constexpr uint32_t kIsPart = 1U << 31;
 
-// What a warp group knows about its lines of a tile.
+// The lines of a tile that a warp group has.
 struct LineView {
   uint32_t begin;  // keys that the line sees
   uint32_t end;
@@ -139,7 +142,7 @@ __device__ void CarryKeys(const Attention& a, const AttentionTile* tiles, uint32
       uint32_t scales[kEach];
     };
     const auto load = [&](Block& block, uint32_t first) {
-    // Lanes load before any of them waits: what is beyond the tile becomes zeros later.
+    // Lanes load before any of them waits: numbers beyond the tile become zeros later.
 #pragma unroll
       for (uint32_t i = 0; i < kEach; ++i) {
         const uint32_t key = min(first + own_key + i * kStep, view.tile.end_key - 1);

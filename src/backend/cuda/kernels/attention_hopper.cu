@@ -257,7 +257,7 @@ __device__ void MultiplyLines(const Attention& a, uint32_t items, uint32_t group
       }
       AwaitPhase(&shared.values_full[last.stage], last.parity);
       const uint32_t keys = (end_key - begin_key - 1) % kKeys + 1;
-      if (keys < kKeys) {  // a weight of 0 does not help against what is no number
+      if (keys < kKeys) {  // a weight of 0 times NaN would still be NaN
         char* const values = shared.stages[last.stage].values;
         for (uint32_t i = threadIdx.x % 128; i < (kKeys - keys) * (kDim / 8); i += 128) {
           const uint32_t key = keys + i / (kDim / 8);

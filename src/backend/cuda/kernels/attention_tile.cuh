@@ -4,6 +4,8 @@
 // second, 8 lines below.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/packed.cuh"
@@ -175,7 +177,8 @@ struct Fp8Chunks {
       CopyAsync(place + kBytes / 2, real ? from + view.ValueBytes() : from, real);
     }
   }
-  // Converts what this thread has copied to `from`. place(key, chunk, value) is where 8 numbers go.
+  // Converts the numbers that this thread has copied to `from`. place(key, chunk, value) is where 8
+  // numbers go.
   template <class Place>
   __device__ void Convert(const char* from, Place&& place) const {
 #pragma unroll
@@ -200,7 +203,7 @@ struct Fp8Chunks {
 };
 
 // Makes weights of the scores of 8 × kTiles keys from `first_key` on, in place, and adds them to
-// the lines' sums. What was summed before has to be multiplied with `shrinks`.
+// the lines' sums. The sums so far have to be multiplied by `shrinks`.
 template <int kTiles>
 __device__ void Weigh(const Attention& a, bool all_see, uint32_t first_key, float to_log2,
                       Line (&of)[2], float (&scores)[kTiles][4], float (&shrinks)[2]) {
@@ -247,7 +250,7 @@ __device__ void Weigh(const Attention& a, bool all_see, uint32_t first_key, floa
   }
 }
 
-// Multiplies what was summed with `shrinks`. Usually no new key is the best so far.
+// Multiplies the sums so far by `shrinks`. Usually no new key is the best so far.
 template <int kTiles>
 __device__ void Shrink(float (&out)[kTiles][4], const float (&shrinks)[2]) {
   if (!__any_sync(0xFFFFFFFFU, shrinks[0] != 1 || shrinks[1] != 1)) return;

@@ -7,6 +7,8 @@
 // parity 0, 1, 0, 1 …
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/instructions.cuh"
 #include "backend/cuda/kernels/runtime.h"
 

@@ -6,6 +6,8 @@
 // is read or written, and Settle for the results.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/instructions.cuh"
 
 namespace pie::cuda {

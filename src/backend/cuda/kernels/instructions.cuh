@@ -52,7 +52,8 @@ __device__ inline uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Tells another block that what this thread's warp wrote before can be read. Flags begin as 0.
+// Tells another block that it can read the words that this thread's warp wrote before. Flags begin
+// as 0.
 __device__ inline void Raise(uint32_t* flag) {
   asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory");
 }

@@ -1,6 +1,8 @@
 // A line of the KV cache in fp8 (KvShape in layer.h).
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/layer.h"
 

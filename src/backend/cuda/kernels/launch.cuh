@@ -7,6 +7,8 @@
 // has nothing to do, because the next kernel relies on it.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/instructions.cuh"
 
 namespace pie::cuda {

@@ -59,7 +59,7 @@ struct Embedding {
 };
 void RunEmbedding(const Embedding& embedding, Stream stream);
 
-// x += post_norm(delta + bias); h = norm(x). What is null is left out; without a norm, h is x.
+// x += post_norm(delta + bias); h = norm(x). Null inputs are left out; without a norm, h is x.
 struct Residual {
   float* x = nullptr;            // [rows, hidden]
   const float* delta = nullptr;  // [rows, hidden]

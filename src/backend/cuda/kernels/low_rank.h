@@ -62,7 +62,7 @@ struct LowRankProduct {
   uint32_t targets = 0;
   LowRankTarget of[kTargets];
   uint32_t strips = 1;  // a block computes such a part of the outputs
-  float factor = 1;     // of what is added
+  float factor = 1;     // of the part that is added
 
   LowRankRows kind = LowRankRows::kBatch;
   uint32_t first_read = 0;           // kReads

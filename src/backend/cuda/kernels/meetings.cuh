@@ -2,6 +2,8 @@
 // must all run at the same time, so the launch is cooperative. The emulator has its own versions.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/resident_layout.cuh"
 

@@ -1,6 +1,8 @@
 // Reads packed matrices (packed.h) on the device.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/packed.h"
 

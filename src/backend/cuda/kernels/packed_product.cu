@@ -133,7 +133,7 @@ template <WeightKind kKind>
 __global__ void __launch_bounds__(kThreads)
     UnpackKernel(const char* data, const char* scales, bf16* out, uint32_t n, uint32_t k) {
   LetNextStart();
-  WaitForInputs();  // an earlier product may still read what is overwritten
+  WaitForInputs();  // an earlier product may still read the memory that is overwritten
   const uint32_t spans = static_cast<uint32_t>(SpansOf(k));
   const uint32_t span = blockIdx.y * kWarps + threadIdx.x / 32;
   if (span >= spans) return;

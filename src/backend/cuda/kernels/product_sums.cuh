@@ -3,6 +3,8 @@
 // result.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/gate.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/product.h"

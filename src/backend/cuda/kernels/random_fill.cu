@@ -27,7 +27,8 @@ __global__ void FillFp8Kernel(uint32_t* words, uint64_t count, float* scales, ui
     for (uint32_t b = 0; b < 4; ++b) {
       const float uniform = CounterRng{seed}.Float(4 * i + b) * 2 - 1;
       const uint32_t bits = __float_as_uint(fabsf(uniform) * 15);
-      // The exponent and the first three bits of the fraction; what is too small is zero.
+      // The exponent and the first three bits of the fraction; numbers that are too small become
+      // zero.
       const uint32_t number = bits >> 20 > 120U * 8 ? (bits >> 20) - 120U * 8 : 0U;
       word |= (number | (uniform < 0 ? 0x80U : 0U)) << (8 * b);
     }

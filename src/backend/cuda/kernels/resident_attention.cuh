@@ -1,6 +1,8 @@
 // Attention of one row (resident_step.cu).
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/kv_line.cuh"
 #include "backend/cuda/kernels/packed.cuh"
 #include "backend/cuda/kernels/resident_mail.cuh"

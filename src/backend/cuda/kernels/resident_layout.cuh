@@ -1,6 +1,8 @@
 // The shared memory of a block of resident_step.cu, by offsets in bytes.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/packed.h"
 #include "backend/cuda/kernels/resident_step.h"
@@ -45,10 +47,10 @@ struct ResidentLayout {
   uint32_t weights = 0;       // [8][kResidentWeightBytes]
   uint32_t shrinks = 0;       // [8] float
   uint32_t fresh = 0;         // [2][fresh_bytes]: this step's key and value
-  uint32_t merge = 0;         // what MergePieces puts together
+  uint32_t merge = 0;         // the partial results that MergePieces adds up
   uint32_t keys = 0;          // fp8: [block_keys][key_bytes], made bfloat16
   uint32_t values = 0;        // fp8: [block_keys][value_bytes]
-  // What is the same in all layers: the angles.
+  // The angles, which are the same in all layers.
   uint32_t angles = 0;  // [tables][cosines, sines][pairs] float
   uint32_t ring = 0;    // [stages][kStageBytes]
   uint32_t stages = 0;

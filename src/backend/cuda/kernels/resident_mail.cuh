@@ -1,6 +1,8 @@
 // Letters between the blocks of resident_step.cu: numbers that come with the phase that wrote them.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/meetings.cuh"
 
 namespace pie::cuda {

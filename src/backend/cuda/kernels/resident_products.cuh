@@ -1,6 +1,8 @@
 // Products of one row of x with the tiles of W that come through the ring (resident_ring.cuh).
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/gate.cuh"
 #include "backend/cuda/kernels/packed.cuh"
 #include "backend/cuda/kernels/resident_mail.cuh"
@@ -151,7 +153,7 @@ __device__ inline void MultiplyTiles(const ResidentPhase& phase, const ResidentL
       }
       place.Next(room.stages);
     }
-    // The row of x is in all columns of the tile; the first column's lanes have what counts.
+    // The row of x is in all columns of the tile; only the first column's lanes are used.
     float* const own = sums + turn % 2 * (kWarps * kTileRows);
     if (lane % 4 == 0) {
       own[warp * kTileRows + lane / 4] = acc[0];

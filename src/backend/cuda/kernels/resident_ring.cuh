@@ -3,6 +3,8 @@
 // others use it in the same order.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/meetings.cuh"
 #include "backend/cuda/kernels/resident_layout.cuh"
@@ -25,7 +27,7 @@ struct RingPlace {
   }
 };
 
-// What a step says about its only row.
+// The data of the only row of a step.
 struct RowOfStep {
   uint32_t limit = 0;
   const uint32_t* mask = nullptr;
@@ -198,8 +200,8 @@ __device__ inline void FetchPiece(const ResidentStep& r, const ResidentPhase& ph
   }
 }
 
-// The warp that asks for what the block needs, in the order in which it is used, as far ahead as
-// the ring has room.
+// The warp that fetches the data that the block needs, in the order in which it is used, as far
+// ahead as the ring has room.
 __device__ inline void FetchAll(const ResidentStep& r, const ResidentLayout& room, char* shared) {
   RingWriter ring(room, shared);
   const RowOfStep row(r);

@@ -20,7 +20,7 @@
 
 namespace pie::cuda {
 
-// What a phase does before its products, in every block.
+// The work of a phase before its products, in every block.
 enum class ResidentInput : uint8_t {
   kSame,       // nothing: the input is that of the phase before
   kNormed,     // x += post_norm(delta + bias); the input is norm(x)
@@ -43,7 +43,7 @@ struct alignas(16) ResidentPhase {
   const void* w = nullptr;
   const void* scales = nullptr;
   Mail* y = nullptr;           // [n] float, or with a gate [n / 4] pairs of bfloat16
-  float* last = nullptr;       // if set, what goes here, [n] float, instead of y
+  float* last = nullptr;       // if set, the results go here, [n] float, instead of y
   const Mail* read = nullptr;  // kNormed: delta, [hidden] float, or null: x stays
                                // kCopied: [k / 2] pairs of bfloat16; kAttention: q, k and v
   uint32_t from = 0;           // how many phases ago that was written

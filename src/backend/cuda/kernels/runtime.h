@@ -1,9 +1,9 @@
 // The CUDA runtime as the backend uses it: devices, memory, streams and graphs, without CUDA's
 // headers. The driver is loaded when the first of these functions is called.
 //
-// One thread at a time, but for what says otherwise. Errors of launches and copies are kept by the
-// device: TakeError returns the first one since the last call. A failed allocation returns null and
-// is not kept.
+// One thread at a time, except for functions that say otherwise. Errors of launches and copies are
+// kept by the device: TakeError returns the first one since the last call. A failed allocation
+// returns null and is not kept.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +69,7 @@ bool DescribeMatrix(const void* data, uint64_t rows, uint32_t columns, uint32_t 
 bool DescribeWords(const void* data, uint64_t rows, uint64_t columns, uint32_t box_rows,
                    uint32_t box_columns, MatrixMap* map);
 
-// Records what is launched on the stream instead of running it.
+// Records the launches on the stream instead of running them.
 void BeginCapture(Stream stream);
 Graph EndCapture(Stream stream);  // null on failure
 void RunGraph(Graph graph, Stream stream);
@@ -78,8 +78,8 @@ void DestroyGraph(Graph graph);
 Event MakeEvent();
 void DestroyEvent(Event event);
 void RecordEvent(Event event, Stream stream);
-void WaitFor(Event event, Stream stream);  // what is launched on the stream from now on waits
-// False while what came before the event is under way; errors count as done. Any thread may ask.
+void WaitFor(Event event, Stream stream);  // all launches on the stream from now on wait
+// False while the work before the event is under way; errors count as done. Any thread may ask.
 bool IsDone(Event event);
 void Synchronize(Event event);
 float MillisecondsBetween(Event begin, Event end);  // waits for `end`

@@ -373,7 +373,7 @@ __device__ void DrawById(const SampleItem& item, const Row& row, Shared& s, uint
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
-    SampleKernel(const Sampling sampling, uint32_t first, uint32_t count) {
+    SampleKernel(const SamplingInputs sampling, uint32_t first, uint32_t count) {
   PIE_DYNAMIC_SHARED(char, memory);
   Shared& s = *reinterpret_cast<Shared*>(memory);
   LetNextStart();
@@ -418,7 +418,7 @@ __device__ double BlockSumDouble(double value, double* scratch) {
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
-    ProbeKernel(const Sampling sampling, uint32_t first) {
+    ProbeKernel(const SamplingInputs sampling, uint32_t first) {
   __shared__ double scratch[kWarps];
   __shared__ float maxima[kWarps];
   LetNextStart();
@@ -459,14 +459,14 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 }  // namespace
 
-void RunSamples(const Sampling& sampling, uint32_t first, uint32_t count, uint32_t blocks,
+void RunSamples(const SamplingInputs& sampling, uint32_t first, uint32_t count, uint32_t blocks,
                 Stream stream) {
   AllowShared(SampleKernel, 48 * 1024 + 1);
   Launch(SampleKernel, dim3(blocks), dim3(kThreads), sizeof(Shared), stream, sampling, first,
          count);
 }
 
-void RunProbes(const Sampling& sampling, uint32_t first, uint32_t count, Stream stream) {
+void RunProbes(const SamplingInputs& sampling, uint32_t first, uint32_t count, Stream stream) {
   if (count == 0) return;
   Launch(ProbeKernel, dim3(count), dim3(kThreads), 0, stream, sampling, first);
 }

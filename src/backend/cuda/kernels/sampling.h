@@ -19,7 +19,7 @@ struct SamplingOutput {
   float* values = nullptr;     // pinned: log-probabilities and entropies
 };
 
-struct Sampling {
+struct SamplingInputs {
   const StepHeader* step = nullptr;
   const float* logits = nullptr;  // [reads, stride]
   uint64_t stride = 0;
@@ -30,8 +30,8 @@ struct Sampling {
 };
 
 // Samples [first, first + count) of the step; count kNone: all of them, by `blocks` blocks.
-void RunSamples(const Sampling& sampling, uint32_t first, uint32_t count, uint32_t blocks,
+void RunSamples(const SamplingInputs& sampling, uint32_t first, uint32_t count, uint32_t blocks,
                 Stream stream);
-void RunProbes(const Sampling& sampling, uint32_t first, uint32_t count, Stream stream);
+void RunProbes(const SamplingInputs& sampling, uint32_t first, uint32_t count, Stream stream);
 
 }  // namespace pie::cuda

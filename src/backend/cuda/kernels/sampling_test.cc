@@ -38,11 +38,11 @@ class SamplingTest : public OnDevice {
     const DeviceArray row(logits, stream_);
     const DeviceArray chosen(std::vector<uint32_t>(16, 7), stream_);
     const DeviceArray tokens(std::vector<uint32_t>(plan.tokens, 7), stream_);
-    cuda::Sampling sampling{.step = reinterpret_cast<const StepHeader*>(step.data()),
-                            .logits = row.data(),
-                            .stride = kVocab,
-                            .vocab = kVocab,
-                            .chosen = chosen.data()};
+    cuda::SamplingInputs sampling{.step = reinterpret_cast<const StepHeader*>(step.data()),
+                                  .logits = row.data(),
+                                  .stride = kVocab,
+                                  .vocab = kVocab,
+                                  .chosen = chosen.data()};
     for (auto& output : sampling.outputs) output = {tokens.data(), nullptr};
     RunSamples(sampling, 0, kNone, 1, stream_);
     auto got = tokens.Read();
@@ -62,7 +62,7 @@ class SamplingTest : public OnDevice {
     return tokens;
   }
 
-  pie::Sampling sampling_;
+  Sampling sampling_;
 };
 
 std::vector<SampleSpec> Everything(float temperature) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/gate.cuh"
@@ -80,7 +81,7 @@ struct Walk {
     if (++step == past) Next();
   }
 
-  uint32_t begin, end;  // of what is left after this part
+  uint32_t begin, end;  // of the rest, after this part
   uint32_t steps;
   uint32_t tile = 0, step = 0, past = 0;
 };
