@@ -19,6 +19,7 @@ namespace inferlet {
 // A number of things, which must not be negative.
 class Count {
  public:
+  // Takes a number of any integer type, also a negative one.
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   constexpr Count(T n)  // NOLINT(google-explicit-constructor)
