@@ -146,7 +146,9 @@ Task<Result<void>> CheckNegativeNumbers(Faults& faults) {
   const int64_t negative = -1;
   const std::string what = " must be 0 or more, not -1";
   Context context = PIE_TRY(Asked());
-  const auto generate = [&](Sampler sampler = Sampler::Argmax()) { return context.Generate(sampler); };
+  const auto generate = [&](Sampler sampler = Sampler::Argmax()) {
+    return context.Generate(sampler);
+  };
   says(co_await generate().MaxTokens(negative).CollectTokens(), "max_tokens" + what);
   says(co_await generate().MaxTokens(negative).CollectText(), "max_tokens" + what);
   says(generate().MaxTokens(static_cast<int8_t>(negative)).Next(), "max_tokens" + what);
@@ -167,8 +169,9 @@ Task<Result<void>> CheckNegativeNumbers(Faults& faults) {
   // Large numbers are no limit.
   auto few = generate().MaxTokens(UINT64_MAX).Horizon(INT64_MAX).Stop({98, 99}).AddStop({100});
   const auto mask = brle::Allow({97, 98});
-  faults.Expect(PIE_TRY(co_await few.LogitMask(mask).MaxTokens(uint8_t{3}).CollectTokens()).size() <= 3,
-                "a limit of any type");
+  faults.Expect(
+      PIE_TRY(co_await few.LogitMask(mask).MaxTokens(uint8_t{3}).CollectTokens()).size() <= 3,
+      "a limit of any type");
   co_return {};
 }
 
@@ -192,7 +195,8 @@ Task<Result<void>> CheckTwoDrafters(Faults& faults) {
 // What a tool whose schema cannot be enforced gives, and lists in braces.
 Task<Result<void>> CheckTools(Faults& faults) {
   const std::string wrong = R"({"name": "add", "parameters": {"type": "object", "properties": 7}})";
-  const std::string right = R"({"name": "add", "parameters": {"type": "object", "properties": {}}})";
+  const std::string right =
+      R"({"name": "add", "parameters": {"type": "object", "properties": {}}})";
   Context context = PIE_TRY(Asked());
   const Model& model = context.Model();
   const auto refused = tools::TryNativeMatcher(model, {wrong});
