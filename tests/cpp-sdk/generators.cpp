@@ -123,7 +123,7 @@ Task<Result<void>> CheckPasses(Faults& faults) {
   PIE_TRY(co_await twice.Execute());
   faults.Expect(!(co_await twice.Execute()).has_value(), "a pass executes once");
   Forward mixed = context.Forward();
-  mixed.InputAt({{97u}}, {{0u}}).Input({97});
+  mixed.InputAt({97}, {0}).Input({97});
   faults.Expect(!(co_await mixed.Execute()).has_value(), "Input after InputAt");
   faults.Expect(!context.Truncate(1'000).has_value(), "Truncate of too much");
   faults.Expect(context.SeqLen() == 1, "none of this changed the context");
@@ -135,6 +135,85 @@ Task<Result<void>> CheckPasses(Faults& faults) {
     task = gone.Generate(Sampler::Argmax()).MaxTokens(5).CollectTokens();
   }
   faults.Expect(PIE_TRY(co_await *task).size() == 5, "a task on its own");
+  co_return {};
+}
+
+// Negative numbers are errors, of every type and also when they are not known to the compiler.
+Task<Result<void>> CheckNegativeNumbers(Faults& faults) {
+  const auto says = [&](const auto& result, const std::string& text) {
+    faults.Expect(!result && result.error() == text, text);
+  };
+  const int64_t negative = -1;
+  const std::string what = " must be 0 or more, not -1";
+  Context context = PIE_TRY(Asked());
+  const auto generate = [&](Sampler sampler = Sampler::Argmax()) {
+    return context.Generate(sampler);
+  };
+  says(co_await generate().MaxTokens(negative).CollectTokens(), "max_tokens" + what);
+  says(co_await generate().MaxTokens(negative).CollectText(), "max_tokens" + what);
+  says(generate().MaxTokens(static_cast<int8_t>(negative)).Next(), "max_tokens" + what);
+  says(generate().Horizon(negative).Next(), "horizon" + what);
+  says(generate(Sampler::TopK(1, negative)).Next(), "k" + what);
+  says(generate(Sampler::TopKTopP(1, negative, 1)).Next(), "k" + what);
+  says(generate(Sampler::Multinomial(1, negative)).Next(), "draws" + what);
+  says(context.Truncate(negative), "n" + what);
+  Forward forward = context.Forward();
+  forward.Input({97}).Mask({0, 200});
+  (void)forward.Sample({0}, Sampler::TopK(1, negative));
+  says(co_await forward.Execute(), "k" + what);
+  const Grammar grammar = PIE_TRY(Grammar::FromRegex("a+"));
+  Matcher matcher = PIE_TRY(Matcher::New(grammar, context.Model().Tokenizer()));
+  PIE_TRY(matcher.AcceptTokens({97, 97}));
+  says(matcher.Rollback(negative), "tokens" + what);
+  PIE_TRY(matcher.Rollback(size_t{2}));
+  // Large numbers are no limit.
+  auto few = generate().MaxTokens(UINT64_MAX).Horizon(INT64_MAX).Stop({98, 99}).AddStop({100});
+  const auto mask = brle::Allow({97, 98});
+  faults.Expect(
+      PIE_TRY(co_await few.LogitMask(mask).MaxTokens(uint8_t{3}).CollectTokens()).size() <= 3,
+      "a limit of any type");
+  co_return {};
+}
+
+class Silent : public Speculator {
+ public:
+  std::pair<std::vector<uint32_t>, std::vector<uint32_t>> Draft() override { return {}; }
+  void Accept(std::span<const uint32_t>) override {}
+};
+
+Task<Result<void>> CheckTwoDrafters(Faults& faults) {
+  Context context = PIE_TRY(Asked());
+  Generator both = context.Generate(Sampler::Argmax()).MaxTokens(2).SystemSpeculation();
+  both.Speculator(std::make_unique<Silent>());
+  const auto refused = co_await both.CollectTokens();
+  faults.Expect(!refused && refused.error() ==
+                                "speculator and system_speculation exclude each other: choose one",
+                "two drafters");
+  co_return {};
+}
+
+// What a tool whose schema cannot be enforced gives, and lists in braces.
+Task<Result<void>> CheckTools(Faults& faults) {
+  const std::string wrong = R"({"name": "add", "parameters": {"type": "object", "properties": 7}})";
+  const std::string right =
+      R"({"name": "add", "parameters": {"type": "object", "properties": {}}})";
+  Context context = PIE_TRY(Asked());
+  const Model& model = context.Model();
+  const auto refused = tools::TryNativeMatcher(model, {wrong});
+  faults.Expect(!refused && !refused.error().empty(), "a wrong schema");
+  faults.Expect(PIE_TRY(tools::TryNativeMatcher(model, {right, right})).has_value(), "two tools");
+  faults.Expect(!PIE_TRY(tools::TryNativeMatcher(model, {})).has_value(), "no tools");
+  faults.Expect(!tools::NativeMatcher(model, {}).has_value(), "no tools");
+  faults.Expect(tools::NativeGrammar(model, {right}).has_value(), "a grammar");
+  Context fresh = PIE_TRY(Context::New(model));
+  PIE_TRY(fresh.EquipTools({right, right}));
+  faults.Expect(!fresh.Buffer().empty(), "equipped");
+  fresh.AssistantCalls("", {{"add", "{}"}}).Append({97});
+  PIE_TRY(co_await fresh.Flush());
+  chat::Decoder decoder(model);
+  const chat::Event event = PIE_TRY(decoder.Feed({97, 98}));
+  faults.Expect(std::holds_alternative<chat::Delta>(event), "Feed of a list");
+  faults.Expect(PIE_TRY(model.Tokenizer().Decode({97, 98})) == "ab", "Decode of a list");
   co_return {};
 }
 
@@ -157,5 +236,8 @@ Task<Result<void>> CheckGenerators(Faults& faults) {
   PIE_TRY(co_await CheckSpeculatedStop(faults));
   PIE_TRY(co_await CheckOverride(faults));
   PIE_TRY(co_await CheckPasses(faults));
+  PIE_TRY(co_await CheckNegativeNumbers(faults));
+  PIE_TRY(co_await CheckTwoDrafters(faults));
+  PIE_TRY(co_await CheckTools(faults));
   co_return {};
 }

@@ -47,11 +47,26 @@ def answer(check: str) -> Any:
         ("cancelled_step", {"tokens": 5, "grew": True}),
         ("many_waits", {"count": 50, "none_early": True, "at_once": True}),
         ("busy_neighbour", True),
+        ("spawned_tasks", [["slept", "one", True], 3, 70]),
+        ("flattened_json", [True, True]),
+        ("wrong_tools", [True, True, True, True]),
+        ("described_tool", True),
+        ("boxed_schema", ["abab", True]),
+        (
+            "two_drafters",
+            ["speculator and system_speculation exclude each other: choose one"] * 2 + [2],
+        ),
         ("other_reactor", {"tokens": 3, "spawned": "woken"}),  # the guest depends on wstd 0.6
     ],
 )
 def test_answers(check: str, expected: Any):
     assert answer(check) == expected
+
+
+def test_a_task_of_wstd_runs_on_after_main():
+    done = run("outlives_main")
+    assert done.returncode == 0, done.stderr
+    assert "3" in done.stderr.split()
 
 
 def test_accept_cuts_at_stop_tokens_and_ends():

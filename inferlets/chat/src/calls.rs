@@ -40,7 +40,7 @@ impl HeldCalls {
             without_mark,
             decoder,
             assembling: false,
-            matcher: tools::native_matcher(model, schemas)?,
+            matcher: tools::try_native_matcher(model, schemas).ok()??,
             begun: Vec::new(),
             aligned: false,
             held: false,

@@ -39,7 +39,7 @@ impl AutoCalls {
             without_mark,
             decoder,
             assembling: false,
-            matcher: tools::native_matcher(model, &tools.callable)?,
+            matcher: tools::try_native_matcher(model, &tools.callable).ok()??,
             begun: Vec::new(),
             aligned: false,
             held: false,

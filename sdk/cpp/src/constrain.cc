@@ -104,8 +104,9 @@ std::vector<uint32_t> Matcher::NextTokenLogitMask() const {
 Result<Matcher> Matcher::Fork() const {
   return Lift(host::Fork(raw_), [](raw::Matcher made) { return Matcher(std::move(made)); });
 }
-Result<void> Matcher::Rollback(uint32_t tokens) {
-  return Lift(host::Rollback(raw_, tokens));
+Result<void> Matcher::Rollback(Count tokens) {
+  PIE_TRY_SYNC(tokens.Check("tokens"));
+  return Lift(host::Rollback(raw_, tokens.As<uint32_t>()));
 }
 Result<std::vector<uint32_t>> Matcher::ForcedTokens() const {
   return Lift(host::ForcedTokens(raw_), detail::List<uint32_t>);

@@ -160,10 +160,11 @@ Task<Result<void>> Context::Flush() {
   return FlushBuffer(state_);
 }
 
-Result<void> Context::Truncate(uint32_t n) {
+Result<void> Context::Truncate(Count n) {
   PIE_TRY_SYNC(state_->TakeFault());
+  PIE_TRY_SYNC(n.Check("n"));
   state_->turns.Settle();
-  return Lift(pie::plus::fallible::TruncateWorkingPageTokens(state_->Change(), n));
+  return Lift(pie::plus::fallible::TruncateWorkingPageTokens(state_->Change(), n.As<uint32_t>()));
 }
 
 Generator Context::Generate(Sampler sampler) {

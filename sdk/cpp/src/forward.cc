@@ -37,7 +37,7 @@ Forward& Forward::Mask(std::span<const uint32_t> brle) {
 }
 
 SampleHandle Forward::Sample(std::span<const uint32_t> rows, Sampler sampler) {
-  if (auto fits = detail::CheckRanges(sampler.ToRaw()); !fits) state_->fault = fits.error();
+  if (auto fits = detail::CheckRanges(sampler); !fits) state_->fault = fits.error();
   state_->readers.push_back({.rows = {rows.begin(), rows.end()}, .what = sampler});
   return {{.id = static_cast<uint32_t>(state_->readers.size() - 1)}};
 }

@@ -14,8 +14,9 @@ Generator::Generator(std::shared_ptr<detail::ContextState> context, Sampler samp
   state_->stops = chat::StopTokens(ContextModel());
 }
 
-Generator& Generator::MaxTokens(size_t n) {
-  state_->max_tokens = n;
+Generator& Generator::MaxTokens(Count n) {
+  state_->Note(n.Check("max_tokens"));
+  state_->max_tokens = n.As<size_t>();
   state_->expects_anew = true;
   return *this;
 }
@@ -39,11 +40,9 @@ Generator& Generator::LogitMask(std::vector<uint32_t> brle) {
 }
 Generator& Generator::Speculator(std::unique_ptr<inferlet::Speculator> speculator) {
   state_->speculator = std::move(speculator);
-  state_->engine_drafts = false;
   return *this;
 }
 Generator& Generator::SystemSpeculation() {
-  state_->speculator = nullptr;
   state_->engine_drafts = true;
   return *this;
 }
@@ -59,8 +58,9 @@ Generator& Generator::Seed(uint64_t seed) {
   state_->seed = seed;
   return *this;
 }
-Generator& Generator::Horizon(size_t n) {
-  state_->horizon = n;
+Generator& Generator::Horizon(Count n) {
+  state_->Note(n.Check("horizon"));
+  state_->horizon = n.As<size_t>();
   state_->expects_anew = true;
   return *this;
 }

@@ -10,7 +10,11 @@ Result<bool> GeneratorState::Advance(bool engine_matches) {
   if (!sampler.ChoosesToken()) {
     return Error("Sampler::Embedding() chooses no token; use it with Context::Forward");
   }
-  PIE_TRY_SYNC(CheckRanges(sampler.ToRaw()));
+  PIE_TRY_SYNC(CheckRanges(sampler));
+  if (!fault.empty()) return Error(fault);
+  if (speculator && engine_drafts) {
+    return Error("speculator and system_speculation exclude each other: choose one");
+  }
   revocable.reset();
   const std::vector<uint32_t> news = std::exchange(fresh, {});
   if (Room() == 0) done = true;

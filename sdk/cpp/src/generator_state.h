@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "inferlet/generate.h"
@@ -35,6 +36,7 @@ struct GeneratorState {
   std::optional<int64_t> zo_seed;
   std::optional<uint64_t> seed;
   std::vector<ProbeAt> probes;
+  std::string fault;  // of the first builder method that was called wrongly
 
   uint64_t steps = 0;
   size_t generated = 0;
@@ -52,6 +54,10 @@ struct GeneratorState {
   };
   std::optional<Revocable> revocable;
 
+  // Keeps an error of a builder method, for the generation to fail with.
+  void Note(const Result<void>& set) {
+    if (!set && fault.empty()) fault = set.error();
+  }
   // Before a step or a chain: tells constraints and speculator what was accepted, and works out the
   // mask, unless the engine applies the constraints, which are matchers then. False at the end of
   // the generation.

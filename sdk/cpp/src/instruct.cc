@@ -133,9 +133,20 @@ std::optional<Grammar> NativeGrammar(const Model& model, std::span<const std::st
 }
 
 std::optional<Matcher> NativeMatcher(const Model& model, std::span<const std::string> schemas) {
+  Result<std::optional<Matcher>> matcher = TryNativeMatcher(model, schemas);
+  // The same call of the engine, which ends the run with the reason.
+  if (!matcher) return Matcher(host::CreateMatcher(model.Inner(), Views(schemas)));
+  return *std::move(matcher);
+}
+
+Result<std::optional<Matcher>> TryNativeMatcher(const Model& model,
+                                                std::span<const std::string> schemas) {
   auto matcher = pie::plus::fallible::CreateToolMatcher(model.Inner(), Views(schemas));
-  if (!matcher) return std::nullopt;
-  return Matcher(*std::move(matcher));
+  if (matcher) return Matcher(*std::move(matcher));
+  std::string error = Text(matcher.error());
+  // The engine's error for a model without a native call format, and for no tools.
+  if (error.contains("has no form of tool calls")) return std::nullopt;
+  return Error(std::move(error));
 }
 
 }  // namespace tools

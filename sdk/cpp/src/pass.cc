@@ -168,6 +168,11 @@ Result<void> CheckRanges(const pie::core::inference::Sampler& sampler) {
   return {};
 }
 
+Result<void> CheckRanges(const Sampler& sampler) {
+  PIE_TRY_SYNC(sampler.Number().Check(sampler.IsMultinomial() ? "draws" : "k"));
+  return CheckRanges(sampler.ToRaw());
+}
+
 uint32_t Reader::SlotCount() const {
   const auto* sampler = std::get_if<Sampler>(&what);
   return static_cast<uint32_t>(rows.size()) * (sampler ? sampler->SlotsPerRow() : 1);

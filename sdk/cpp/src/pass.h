@@ -135,8 +135,9 @@ struct PassState {
   bool executed = false;
 };
 
-// Fails where a temperature or a share of a sampler or probe is outside its range. The constructors
-// are constexpr, so the check comes when the sampler is used.
+// Fails where a number of a sampler or probe is outside its range. The constructors are constexpr,
+// so the check comes when the sampler is used.
+Result<void> CheckRanges(const Sampler& sampler);
 Result<void> CheckRanges(const pie::core::inference::Sampler& sampler);
 
 // Runs the pass; the caller settles. On an error the context is as it was before.

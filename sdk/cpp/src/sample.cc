@@ -7,17 +7,18 @@ namespace inferlet {
 namespace host = pie::core::inference;
 
 host::Sampler Sampler::ToRaw() const {
+  const auto k = number_.As<uint32_t>();
   switch (kind_) {
     case Kind::kMultinomial:
-      return {host::Sampler::Multinomial{{temperature_, k_}}};
+      return {host::Sampler::Multinomial{{temperature_, k}}};
     case Kind::kTopK:
-      return {host::Sampler::TopK{{temperature_, k_}}};
+      return {host::Sampler::TopK{{temperature_, k}}};
     case Kind::kTopP:
       return {host::Sampler::TopP{{temperature_, p_}}};
     case Kind::kMinP:
       return {host::Sampler::MinP{{temperature_, p_}}};
     case Kind::kTopKTopP:
-      return {host::Sampler::TopKTopP{{temperature_, k_, p_}}};
+      return {host::Sampler::TopKTopP{{temperature_, k, p_}}};
     case Kind::kEmbedding:
       return {host::Sampler::Embedding{}};
   }

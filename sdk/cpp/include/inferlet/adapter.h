@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,6 +64,11 @@ Result<void> Initialize(const Adapter& adapter, uint32_t rank, float alpha,
 // Moves the adapter towards the seeds with the higher scores.
 Result<void> Update(const Adapter& adapter, std::span<const float> scores,
                     std::span<const int64_t> seeds, float max_sigma);
+inline Result<void> Update(const Adapter& adapter, std::initializer_list<float> scores,
+                           std::initializer_list<int64_t> seeds, float max_sigma) {
+  return Update(adapter, std::span(scores.begin(), scores.size()),
+                std::span(seeds.begin(), seeds.size()), max_sigma);
+}
 
 }  // namespace zo
 }  // namespace inferlet

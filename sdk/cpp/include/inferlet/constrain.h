@@ -11,6 +11,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "inferlet/bindings.h"
+#include "inferlet/count.h"
 #include "inferlet/model.h"
 #include "inferlet/result.h"
 
@@ -68,6 +70,9 @@ class Matcher {
   // Advances by all of these tokens, or by none. Fails on a token that the grammar does not allow
   // here.
   Result<void> AcceptTokens(std::span<const uint32_t> tokens);
+  Result<void> AcceptTokens(std::initializer_list<uint32_t> tokens) {
+    return AcceptTokens(std::span(tokens.begin(), tokens.size()));
+  }
   // Returns the mask of the tokens that may come next. If the text is complete, these are the
   // tokens that end a turn.
   std::vector<uint32_t> NextTokenLogitMask() const;
@@ -78,7 +83,7 @@ class Matcher {
   // Makes another matcher at the same place of the text.
   Result<Matcher> Fork() const;
   // Takes back the last `tokens` tokens. Fails if the matcher has accepted fewer.
-  Result<void> Rollback(uint32_t tokens);
+  Result<void> Rollback(Count tokens);
   // Returns the tokens that must come next; none if there is a choice.
   Result<std::vector<uint32_t>> ForcedTokens() const;
 

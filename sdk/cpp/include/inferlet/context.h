@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "inferlet/bindings.h"
+#include "inferlet/count.h"
 #include "inferlet/model.h"
 #include "inferlet/result.h"
 #include "inferlet/sample.h"
@@ -67,10 +69,16 @@ class Context {
   // calls. `text` is what the model said before the calls; it may be empty. Give the answers next,
   // with AnswerCall.
   Context& AssistantCalls(std::string_view text, std::span<const tools::Call> calls);
+  Context& AssistantCalls(std::string_view text, std::initializer_list<tools::Call> calls) {
+    return AssistantCalls(text, std::span(calls.begin(), calls.size()));
+  }
   Context& Cue();   // opens the model's own turn
   Context& Seal();  // closes the model's own turn
   // Tells the model which tools (JSON schemas) it has.
   Result<void> EquipTools(std::span<const std::string> schemas);
+  Result<void> EquipTools(std::initializer_list<std::string> schemas) {
+    return EquipTools(std::span(schemas.begin(), schemas.size()));
+  }
   // Buffers the answer of a tool.
   Context& AnswerTool(std::string_view name, std::string_view value);
   // Buffers the answer of a tool to one of several calls: templates that write the ids of calls
@@ -88,7 +96,7 @@ class Context {
   // the buffer stays as it was.
   Task<Result<void>> Flush();
   // Drops the last `n` computed tokens. Fails if there are fewer.
-  Result<void> Truncate(uint32_t n);
+  Result<void> Truncate(Count n);
 
   // Makes a generator that continues this context. See generate.h.
   Generator Generate(Sampler sampler);

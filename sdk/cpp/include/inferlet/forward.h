@@ -42,10 +42,21 @@ class Forward {
   // Adds tokens at positions of your own, for scoring. The context drops them after the pass. They
   // come after all Input tokens.
   Forward& InputAt(std::span<const uint32_t> tokens, std::span<const uint32_t> positions);
+  Forward& InputAt(std::initializer_list<uint32_t> tokens,
+                   std::initializer_list<uint32_t> positions) {
+    return InputAt(std::span(tokens.begin(), tokens.size()),
+                   std::span(positions.begin(), positions.size()));
+  }
   // Sets one BRLE mask for each input token; true = attend.
   Forward& AttentionMask(std::span<const std::vector<uint32_t>> rows);
+  Forward& AttentionMask(std::initializer_list<std::vector<uint32_t>> rows) {
+    return AttentionMask(std::span(rows.begin(), rows.size()));
+  }
   // Sets the BRLE mask over the vocabulary; true = allowed.
   Forward& Mask(std::span<const uint32_t> brle);
+  Forward& Mask(std::initializer_list<uint32_t> brle) {
+    return Mask(std::span(brle.begin(), brle.size()));
+  }
   // Chooses a token at each of these rows. The handle reads them from the Output.
   SampleHandle Sample(std::span<const uint32_t> rows, Sampler sampler);
   SampleHandle Sample(std::initializer_list<uint32_t> rows, Sampler sampler) {

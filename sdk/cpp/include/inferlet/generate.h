@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "inferlet/constrain.h"
+#include "inferlet/count.h"
 #include "inferlet/describe.h"
 #include "inferlet/json.h"
 #include "inferlet/output.h"
@@ -45,13 +47,17 @@ class Generator {
  public:
   Generator(std::shared_ptr<detail::ContextState> context, Sampler sampler);
 
-  // Ends the generation after `n` accepted tokens.
-  Generator& MaxTokens(size_t n);
+  // Ends the generation after `n` accepted tokens. If `n` is negative, the generation fails.
+  Generator& MaxTokens(Count n);
   // Adds stop tokens. The generation ends at them, and they are not accepted. A generator begins
   // with the model's own stop tokens, which end a turn or the text.
   Generator& Stop(std::span<const uint32_t> tokens = {});
+  Generator& Stop(std::initializer_list<uint32_t> tokens) {
+    return Stop(std::span(tokens.begin(), tokens.size()));
+  }
   // Does the same as Stop.
   Generator& AddStop(std::span<const uint32_t> tokens) { return Stop(tokens); }
+  Generator& AddStop(std::initializer_list<uint32_t> tokens) { return Stop(tokens); }
   // Removes the model's own stop tokens: the generation goes on past the end of a turn.
   Generator& IgnoreEos();
   // Restricts the choice at every step. Several constraints hold together.
@@ -74,9 +80,10 @@ class Generator {
   // Applies the same mask (BRLE) at every step.
   Generator& LogitMask(std::vector<uint32_t> brle);
   // Sets a drafter of your own, whose drafts each step verifies. It is not used beside a constraint
-  // of your own, whose mask holds for one position only.
+  // of your own, whose mask holds for one position only. The generation fails if SystemSpeculation
+  // is set too.
   Generator& Speculator(std::unique_ptr<inferlet::Speculator> speculator);
-  // Uses the engine's own drafter.
+  // Uses the engine's own drafter. The generation fails if a Speculator is set too.
   Generator& SystemSpeculation();
   // Applies an adapter to every pass.
   Generator& Adapter(const inferlet::Adapter& adapter);
@@ -84,8 +91,9 @@ class Generator {
   Generator& ZoSeed(int64_t seed);
   // Makes step i draw from `seed + i` alone: the same seed gives the same tokens.
   Generator& Seed(uint64_t seed);
-  // Says how many tokens you expect, from which the engine computes bids.
-  Generator& Horizon(size_t n);
+  // Says how many tokens you expect, from which the engine computes bids. If `n` is negative, the
+  // generation fails.
+  Generator& Horizon(Count n);
   // Adds a probe to every step. Index 0 is the row that is sampled.
   template <class P>
   ProbeHandle<P> ProbeEachStep(uint32_t index, P probe) {

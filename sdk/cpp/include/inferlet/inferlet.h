@@ -5,6 +5,7 @@
 #include "inferlet/chat.h"
 #include "inferlet/constrain.h"
 #include "inferlet/context.h"
+#include "inferlet/count.h"
 #include "inferlet/describe.h"
 #include "inferlet/flags.h"
 #include "inferlet/forward.h"

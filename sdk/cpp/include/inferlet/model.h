@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +34,10 @@ class Tokenizer {
   // vocabulary.
   Result<std::string> Decode(std::span<const uint32_t> tokens,
                              bool skip_special_tokens = false) const;
+  Result<std::string> Decode(std::initializer_list<uint32_t> tokens,
+                             bool skip_special_tokens = false) const {
+    return Decode(std::span(tokens.begin(), tokens.size()), skip_special_tokens);
+  }
   // Returns every token. The result is large, so keep only what you need.
   Vocabulary Vocabs() const;
   // Returns the ids that stand for no text of their own, with their names.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <variant>
@@ -32,6 +33,9 @@ class Decoder {
   explicit Decoder(const Model& model);
   // Decodes the next tokens and returns what they changed. Fails on ids outside the vocabulary.
   Result<Event> Feed(std::span<const uint32_t> tokens);
+  Result<Event> Feed(std::initializer_list<uint32_t> tokens) {
+    return Feed(std::span(tokens.begin(), tokens.size()));
+  }
   // Forgets the turn. Call it before another turn.
   void Reset();
 

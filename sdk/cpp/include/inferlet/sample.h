@@ -2,11 +2,13 @@
 // the model computed there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <variant>
 #include <vector>
 
 #include "inferlet/bindings.h"
+#include "inferlet/count.h"
 
 namespace inferlet {
 
@@ -20,7 +22,7 @@ class Sampler {
     return Sampler(Kind::kTopP, temperature, 0, p);
   }
   // Chooses among the `k` likeliest tokens.
-  static constexpr Sampler TopK(float temperature, uint32_t k) {
+  static constexpr Sampler TopK(float temperature, Count k) {
     return Sampler(Kind::kTopK, temperature, k, 0);
   }
   // Chooses among the tokens that are at least `p` times as likely as the likeliest.
@@ -28,11 +30,11 @@ class Sampler {
     return Sampler(Kind::kMinP, temperature, 0, p);
   }
   // Chooses from the nucleus of the `k` likeliest tokens.
-  static constexpr Sampler TopKTopP(float temperature, uint32_t k, float p) {
+  static constexpr Sampler TopKTopP(float temperature, Count k, float p) {
     return Sampler(Kind::kTopKTopP, temperature, k, p);
   }
   // Draws `draws` independent tokens at each row from the whole distribution.
-  static constexpr Sampler Multinomial(float temperature, uint32_t draws = 1) {
+  static constexpr Sampler Multinomial(float temperature, Count draws = 1) {
     return Sampler(Kind::kMultinomial, temperature, draws, 0);
   }
   // Chooses no token, but reads the hidden state of the row after the model's last norm
@@ -42,18 +44,24 @@ class Sampler {
   // Whether the sampler chooses a token. An embedding sampler does not.
   bool ChoosesToken() const { return kind_ != Kind::kEmbedding; }
   // How many slots of the output a row fills.
-  uint32_t SlotsPerRow() const { return kind_ == Kind::kMultinomial && k_ > 1 ? k_ : 1; }
+  uint32_t SlotsPerRow() const {
+    return IsMultinomial() ? std::max<uint32_t>(number_.As<uint32_t>(), 1) : 1;
+  }
+  // Whether the sampler draws several tokens from the whole distribution.
+  bool IsMultinomial() const { return kind_ == Kind::kMultinomial; }
+  // How many tokens it chooses among (`k`) or draws; 0 for samplers without such a number.
+  Count Number() const { return number_; }
   // The sampler as the engine's interface spells it.
   pie::core::inference::Sampler ToRaw() const;
 
  private:
   enum class Kind { kMultinomial, kTopK, kTopP, kMinP, kTopKTopP, kEmbedding };
-  constexpr Sampler(Kind kind, float temperature, uint32_t k, float p)
-      : kind_(kind), temperature_(temperature), k_(k), p_(p) {}
+  constexpr Sampler(Kind kind, float temperature, Count number, float p)
+      : kind_(kind), temperature_(temperature), number_(number), p_(p) {}
 
   Kind kind_;
   float temperature_;
-  uint32_t k_;  // of a multinomial sampler: the number of draws
+  Count number_;  // `k`, or the number of draws
   float p_;
 };
 

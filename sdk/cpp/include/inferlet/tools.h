@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,10 @@ namespace inferlet::tools {
 
 // Returns the tokens that tell the model which tools (JSON schemas) it has.
 Result<std::vector<uint32_t>> EquipPrefix(const Model& model, std::span<const std::string> schemas);
+inline Result<std::vector<uint32_t>> EquipPrefix(const Model& model,
+                                                 std::initializer_list<std::string> schemas) {
+  return EquipPrefix(model, std::span(schemas.begin(), schemas.size()));
+}
 // Returns the tokens that give a tool's result back to the model.
 std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
                                    std::string_view result_json);
@@ -36,6 +41,9 @@ inline std::vector<std::string> Texts(std::span<const Json> schemas) {
   std::vector<std::string> texts;
   for (const Json& schema : schemas) texts.push_back(schema.Text());
   return texts;
+}
+inline std::vector<std::string> Texts(std::initializer_list<Json> schemas) {
+  return Texts(std::span(schemas.begin(), schemas.size()));
 }
 
 struct Idle {};   // no call has begun
@@ -60,6 +68,9 @@ class Decoder {
   explicit Decoder(const Model& model);
   // Decodes the next tokens and returns what they changed.
   Result<Event> Feed(std::span<const uint32_t> tokens);
+  Result<Event> Feed(std::initializer_list<uint32_t> tokens) {
+    return Feed(std::span(tokens.begin(), tokens.size()));
+  }
   void Reset();  // forgets the turn; call it before another turn
 
  private:
@@ -70,7 +81,23 @@ class Decoder {
 std::optional<Call> ParseCall(const Model& model, std::string_view text);
 // Returns a grammar of the native call format, or none if the model has no such format.
 std::optional<Grammar> NativeGrammar(const Model& model, std::span<const std::string> schemas);
-// Returns a matcher of the native call format, for GrammarConstraint.
+inline std::optional<Grammar> NativeGrammar(const Model& model,
+                                            std::initializer_list<std::string> schemas) {
+  return NativeGrammar(model, std::span(schemas.begin(), schemas.size()));
+}
+// Returns a matcher of the native call format, for GrammarConstraint, or none if the model has no
+// such format. A wrong schema ends the run.
 std::optional<Matcher> NativeMatcher(const Model& model, std::span<const std::string> schemas);
+inline std::optional<Matcher> NativeMatcher(const Model& model,
+                                            std::initializer_list<std::string> schemas) {
+  return NativeMatcher(model, std::span(schemas.begin(), schemas.size()));
+}
+// Does the same. Fails if a schema is wrong.
+Result<std::optional<Matcher>> TryNativeMatcher(const Model& model,
+                                                std::span<const std::string> schemas);
+inline Result<std::optional<Matcher>> TryNativeMatcher(const Model& model,
+                                                       std::initializer_list<std::string> schemas) {
+  return TryNativeMatcher(model, std::span(schemas.begin(), schemas.size()));
+}
 
 }  // namespace inferlet::tools

@@ -1,6 +1,7 @@
 //! LoRA adapters of a model.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::model::Model;
@@ -79,6 +80,15 @@ impl Adapter {
     /// The underlying resource.
     pub fn inner(&self) -> &RawAdapter {
         &self.0
+    }
+}
+
+/// A function of the raw bindings takes a `&Adapter` too.
+impl Deref for Adapter {
+    type Target = RawAdapter;
+
+    fn deref(&self) -> &RawAdapter {
+        self.inner()
     }
 }
 

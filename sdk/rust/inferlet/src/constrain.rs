@@ -98,6 +98,12 @@ impl Schema for Ebnf<'_> {
     }
 }
 
+impl<S: Schema + ?Sized> Schema for Box<S> {
+    fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint> {
+        (**self).build_constraint(model)
+    }
+}
+
 impl Schema for &Grammar {
     fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint> {
         GrammarConstraint::from_grammar(self, model).checked()

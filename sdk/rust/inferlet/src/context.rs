@@ -12,7 +12,7 @@ use crate::pie::core::context::Context as RawContext;
 use crate::pie::plus::turns::{Kind, Turn};
 use crate::pie::plus::{bidding, caching, fallible};
 use crate::sample::Sampler;
-use crate::tools::{Call, Tool};
+use crate::tools::{described, Call, Tool};
 use crate::turns::{turn, Turns};
 use crate::{chat, Result};
 
@@ -139,7 +139,7 @@ impl Context {
 
     /// Tells the model of tools that were made with `#[inferlet::tool]`, or that implement [`Tool`].
     pub fn equip(&mut self, tools: &[&dyn Tool]) -> Result<&mut Context> {
-        let schemas: Vec<String> = tools.iter().map(|tool| tool.schema()).collect();
+        let schemas: Vec<String> = tools.iter().map(|tool| described(*tool)).collect();
         self.equip_tools(&schemas)
     }
 
@@ -166,6 +166,17 @@ impl Context {
         self.turns.seal();
         self.buffer.extend(chat::seal(&self.model));
         self
+    }
+
+    /// Adds plain text, outside any chat turn.
+    pub fn append_text(&mut self, text: &str) -> &mut Context {
+        match self.model.tokenizer().try_encode(text) {
+            Ok(tokens) => self.append(&tokens),
+            failed => {
+                self.note(failed.map(drop));
+                self
+            }
+        }
     }
 
     /// Adds raw tokens.

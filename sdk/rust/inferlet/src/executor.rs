@@ -5,9 +5,11 @@
 //! `join!`, `select!`, `join_all` and `FuturesUnordered` behave as anywhere else.
 //!
 //! `main` itself is a task of wstd's reactor, to which this one lends its pollables. So futures of
-//! `wstd` (its timers, its HTTP client, its tasks) can be awaited beside those of this SDK.
+//! `wstd` (its timers, its HTTP client, its tasks) can be awaited beside those of this SDK. Where a task of wstd's own
+//! polls a future of this SDK (`wstd::runtime::spawn`, `#[wstd::http_server]`), no loop of this one runs: the future
+//! then waits in wstd's reactor by itself.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io::Write;
 use std::pin::{pin, Pin};
@@ -110,8 +112,9 @@ async fn lending<F: Future>(future: F) -> F::Output {
             if !root.woken.swap(false, Ordering::Relaxed) {
                 return Poll::Pending;
             }
-            if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                return Poll::Ready(value);
+            let polled = polled_here(future.as_mut(), &mut Context::from_waker(&waker));
+            if polled.is_ready() {
+                return polled;
             }
             if root.woken.load(Ordering::Relaxed) {
                 cx.waker().wake_by_ref(); // it woke itself: the other tasks of wstd go first
@@ -130,7 +133,7 @@ fn drive<F: Future>(future: F) -> Option<F::Output> {
     let mut context = Context::from_waker(&waker);
     loop {
         root.woken.store(false, Ordering::Relaxed);
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+        if let Poll::Ready(value) = polled_here(future.as_mut(), &mut context) {
             return Some(value);
         }
         let progressed = if root.woken.load(Ordering::Relaxed) {
@@ -144,6 +147,16 @@ fn drive<F: Future>(future: F) -> Option<F::Output> {
             return None;
         }
     }
+}
+
+thread_local!(static IN_LOOP: Cell<bool> = const { Cell::new(false) });
+
+/// Polls a future for a loop of this file, which then wakes what the future waits for.
+fn polled_here<F: Future>(future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    let outer = IN_LOOP.replace(true);
+    let polled = future.poll(cx);
+    IN_LOOP.set(outer);
+    polled
 }
 
 struct Root {
@@ -203,16 +216,16 @@ impl Wait {
             Some(Stage::New(source)) => {
                 REACTOR.with_borrow_mut(|r| r.insert(source, cx.waker().clone()))
             }
-            Some(Stage::Registered(key)) => {
-                match REACTOR.with_borrow_mut(|r| r.finish(key, cx.waker())) {
-                    Some(Source::Given(given)) => return Poll::Ready(Some(given)),
-                    Some(_) => return Poll::Ready(None),
-                    None => key,
-                }
-            }
+            Some(Stage::Registered(key)) => key,
         };
-        self.0 = Some(Stage::Registered(key));
-        Poll::Pending
+        match REACTOR.with_borrow_mut(|r| r.finish(key, cx)) {
+            Some(Source::Given(given)) => Poll::Ready(Some(given)),
+            Some(_) => Poll::Ready(None),
+            None => {
+                self.0 = Some(Stage::Registered(key));
+                Poll::Pending
+            }
+        }
     }
 }
 
@@ -279,6 +292,26 @@ struct Waiter {
     source: Option<Source>,
     waker: Waker,
     is_ready: bool,
+    /// Whether a task of wstd's own waits for it, which no loop of this file wakes.
+    is_foreign: bool,
+}
+
+impl Waiter {
+    /// Lends the pollable to wstd's reactor, which wakes the task of `cx` for it. True if it is ready.
+    fn lend(&mut self, cx: &mut Context<'_>) -> bool {
+        let Waiter { lent, source, .. } = self;
+        let wait = lent.get_or_insert_with(|| {
+            let pollable = source.as_mut().and_then(|source| source.pollable().take());
+            as_of_wstd(pollable.expect("it is not lent twice")).wait_for()
+        });
+        Pin::new(wait).poll(cx).is_ready()
+    }
+
+    fn mark_ready(&mut self) {
+        self.is_ready = true;
+        self.lent = None;
+        self.source = self.source.take().map(Source::take);
+    }
 }
 
 /// Everything that some future waits for, by key. Keys are reused.
@@ -293,7 +326,8 @@ impl Reactor {
     }
 
     fn insert(&mut self, source: Source, waker: Waker) -> usize {
-        let waiter = Some(Waiter { lent: None, source: Some(source), waker, is_ready: false });
+        let source = Some(source);
+        let waiter = Some(Waiter { lent: None, source, waker, is_ready: false, is_foreign: false });
         match self.free.pop() {
             Some(key) => {
                 self.waiters[key] = waiter;
@@ -311,13 +345,17 @@ impl Reactor {
         self.waiters[key].take()
     }
 
-    /// Removes the waiter if it is ready; otherwise it will wake `waker`.
-    fn finish(&mut self, key: usize, waker: &Waker) -> Option<Source> {
+    /// Removes the waiter if it is ready; otherwise the task of `cx` will be woken.
+    fn finish(&mut self, key: usize, cx: &mut Context<'_>) -> Option<Source> {
         let waiter = self.waiters[key].as_mut().expect("registered");
+        waiter.is_foreign = !IN_LOOP.get();
+        if waiter.is_foreign && !waiter.is_ready && waiter.lend(cx) {
+            waiter.mark_ready();
+        }
         if waiter.is_ready {
             return self.remove(key)?.source;
         }
-        waiter.waker.clone_from(waker);
+        waiter.waker.clone_from(cx.waker());
         None
     }
 
@@ -327,9 +365,7 @@ impl Reactor {
             let keys = choose(reactor);
             let mut mark = |key: usize| {
                 let waiter = reactor.waiters[key].as_mut().expect("chosen among the waiting");
-                waiter.is_ready = true;
-                waiter.lent = None;
-                waiter.source = waiter.source.take().map(Source::take);
+                waiter.mark_ready();
                 waiter.waker.clone()
             };
             keys.into_iter().map(&mut mark).collect()
@@ -342,7 +378,7 @@ impl Reactor {
 
     fn waiting(&mut self) -> impl Iterator<Item = (usize, &mut Waiter)> {
         self.waiters.iter_mut().enumerate().filter_map(|(key, waiter)| match waiter {
-            Some(waiter) if !waiter.is_ready => Some((key, waiter)),
+            Some(waiter) if !waiter.is_ready && !waiter.is_foreign => Some((key, waiter)),
             _ => None,
         })
     }
@@ -359,18 +395,7 @@ impl Reactor {
 
     /// Lends all pollables to wstd's reactor, which wakes the task of `cx` for them. Returns what is ready.
     fn lend(&mut self, cx: &mut Context<'_>) -> Vec<usize> {
-        let mut ready = Vec::new();
-        for (key, waiter) in self.waiting() {
-            let Waiter { lent, source, .. } = waiter;
-            let wait = lent.get_or_insert_with(|| {
-                let pollable = source.as_mut().and_then(|source| source.pollable().take());
-                as_of_wstd(pollable.expect("it is not lent twice")).wait_for()
-            });
-            if Pin::new(wait).poll(cx).is_ready() {
-                ready.push(key);
-            }
-        }
-        ready
+        self.waiting().filter_map(|(key, waiter)| waiter.lend(cx).then_some(key)).collect()
     }
 
     fn ready_now(&mut self) -> Vec<usize> {

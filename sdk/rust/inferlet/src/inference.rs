@@ -5,7 +5,9 @@ use crate::pie::core::inference as raw;
 use crate::pie::plus::{constraints, fallible};
 use crate::Result;
 
-pub use crate::pie::core::inference::{ForwardPass, FutureOutput, SlotOutput};
+/// The parts of a raw forward pass. `Sampler` and `Output` are the engine's own types here:
+/// [`crate::Sampler`] and [`crate::Output`] are for [`Context::forward`](crate::Context::forward).
+pub use crate::pie::core::inference::{ForwardPass, FutureOutput, Output, Sampler, SlotOutput};
 
 /// A compiled grammar.
 ///
@@ -72,6 +74,10 @@ impl Matcher {
 
     pub(crate) fn wrap(raw: raw::Matcher) -> Self {
         Self(Ok(raw))
+    }
+
+    pub(crate) fn failed(error: String) -> Self {
+        Self(Err(error))
     }
 
     /// The reason why there is no matcher, if there is none.

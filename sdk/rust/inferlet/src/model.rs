@@ -1,6 +1,7 @@
 //! Loaded models and their tokenizers.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use crate::pie::core::model::{Model as RawModel, Tokenizer as RawTokenizer};
@@ -31,6 +32,15 @@ impl Model {
     /// The underlying resource.
     pub fn inner(&self) -> &RawModel {
         &self.0.raw
+    }
+}
+
+/// A function of the raw bindings takes a `&Model` too.
+impl Deref for Model {
+    type Target = RawModel;
+
+    fn deref(&self) -> &RawModel {
+        self.inner()
     }
 }
 
@@ -100,6 +110,15 @@ impl Tokenizer {
     /// The underlying resource.
     pub fn inner(&self) -> &RawTokenizer {
         &self.raw
+    }
+}
+
+/// A function of the raw bindings takes a `&Tokenizer` too.
+impl Deref for Tokenizer {
+    type Target = RawTokenizer;
+
+    fn deref(&self) -> &RawTokenizer {
+        self.inner()
     }
 }
 

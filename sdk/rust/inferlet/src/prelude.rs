@@ -9,5 +9,5 @@ pub use crate::output::{Output, ProbeHandle, SampleHandle};
 pub use crate::sample::{Probe, Sampler};
 pub use crate::spec::Speculator;
 pub use crate::tools::Tool;
-pub use crate::wait::{ForwardPassExt, FutureStringExt, SubscriptionExt};
+pub use crate::wait::{ChildExt, ForwardPassExt, FutureBlobExt, FutureStringExt, SubscriptionExt};
 pub use crate::{chat, main, messaging, reasoning, runtime, tool, tools, Result, Schema};

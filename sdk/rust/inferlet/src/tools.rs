@@ -9,6 +9,7 @@ use crate::schemars::JsonSchema;
 use crate::Result;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
+use serde_json::{json, Value};
 use std::any::Any;
 
 /// Something that a model may call. `#[inferlet::tool]` implements it for a function.
@@ -18,6 +19,7 @@ pub trait Tool {
     /// What the tool does, for the model.
     fn description(&self) -> &str;
     /// The JSON text that describes the tool to the model: its name, its description, and the schema of its arguments.
+    /// The schema of the arguments alone will do too: `ctx.equip` adds the rest.
     fn schema(&self) -> String;
 }
 
@@ -39,6 +41,18 @@ pub fn answer<T: Serialize + 'static>(answer: T) -> Result<String> {
         .map_err(|error| format!("the answer cannot be written as JSON: {error}"))
 }
 
+/// The whole description of a tool, which may know the schema of its arguments alone.
+pub(crate) fn described(tool: &dyn Tool) -> String {
+    let schema = tool.schema();
+    let Ok(Value::Object(entries)) = serde_json::from_str(&schema) else { return schema };
+    if ["name", "function", "parameters"].iter().any(|key| entries.contains_key(*key)) {
+        return schema;
+    }
+    // The text of the schema stays as it is: a Value would sort its keys.
+    let (name, description) = (json!(tool.name()), json!(tool.description()));
+    format!("{{\"name\": {name}, \"description\": {description}, \"parameters\": {schema}}}")
+}
+
 /// Describes a tool as JSON. `#[inferlet::tool]` uses it.
 #[doc(hidden)]
 pub fn schema<T: JsonSchema>(name: &str, description: &str) -> String {
@@ -46,10 +60,9 @@ pub fn schema<T: JsonSchema>(name: &str, description: &str) -> String {
     if let Some(entries) = parameters.as_object_mut() {
         entries.remove("$schema");
         entries.remove("title");
-        entries.entry("properties").or_insert_with(|| serde_json::json!({}));
+        entries.entry("properties").or_insert_with(|| json!({}));
     }
-    serde_json::json!({ "name": name, "description": description, "parameters": parameters })
-        .to_string()
+    json!({ "name": name, "description": description, "parameters": parameters }).to_string()
 }
 
 /// The content of a batch of tokens.
@@ -80,7 +93,7 @@ impl Call {
             arguments => arguments,
         };
         // A Value would sort the keys of the arguments. The name comes last, so that no argument replaces it.
-        let (id, name) = (serde_json::json!(self.id), serde_json::json!(self.name));
+        let (id, name) = (json!(self.id), json!(self.name));
         format!("{{\"arguments\": {arguments}, \"id\": {id}, \"name\": {name}}}")
     }
 }
@@ -148,10 +161,26 @@ pub fn native_grammar(model: &Model, schemas: &(impl Schemas + ?Sized)) -> Optio
     raw::format(model.inner(), &schemas.texts()).map(Grammar::wrap)
 }
 
-/// Returns a matcher of the native call format, for `GrammarConstraint::new`, or None if the model has none.
+/// Returns a matcher of the native call format, for `GrammarConstraint::new`, or None if the model has none. If a schema
+/// is wrong, the matcher allows no token, and the generation fails with the reason.
 pub fn native_matcher(model: &Model, schemas: &(impl Schemas + ?Sized)) -> Option<Matcher> {
-    fallible::create_tool_matcher(model.inner(), &schemas.texts()).ok().map(Matcher::wrap)
+    try_native_matcher(model, schemas).unwrap_or_else(|error| Some(Matcher::failed(error)))
 }
+
+/// Like [`native_matcher`], but fails if a schema is wrong.
+pub fn try_native_matcher(
+    model: &Model,
+    schemas: &(impl Schemas + ?Sized),
+) -> Result<Option<Matcher>> {
+    match fallible::create_tool_matcher(model.inner(), &schemas.texts()) {
+        Ok(matcher) => Ok(Some(Matcher::wrap(matcher))),
+        Err(error) if error.contains(NO_FORM) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A part of the engine's error for a model without a native call format, and for no tools.
+const NO_FORM: &str = "has no form of tool calls";
 
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list of tool schemas",
@@ -210,3 +239,39 @@ macro_rules! schemas_of_arrays {
 
 schemas_of_arrays!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
 schemas_of_arrays!(33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Told(&'static str);
+    impl Tool for Told {
+        fn name(&self) -> &str {
+            "told"
+        }
+        fn description(&self) -> &str {
+            "It says \"no\"."
+        }
+        fn schema(&self) -> String {
+            self.0.into()
+        }
+    }
+
+    #[test]
+    fn a_schema_of_arguments_gets_the_name_of_its_tool() {
+        let arguments = r#"{"type": "object", "properties": {"name": {}}}"#;
+        let whole: Value = serde_json::from_str(&described(&Told(arguments))).unwrap();
+        assert_eq!(
+            (&whole["name"], &whole["description"]),
+            (&json!("told"), &json!("It says \"no\"."))
+        );
+        assert_eq!(
+            whole["parameters"].to_string(),
+            serde_json::from_str::<Value>(arguments).unwrap().to_string()
+        );
+        for told in [r#"{"name": "a"}"#, r#"{"type": "function", "function": {}}"#, "no JSON", "[]"]
+        {
+            assert_eq!(described(&Told(told)), told);
+        }
+    }
+}

@@ -150,11 +150,12 @@ async fn collectors(ctx: &mut Context, model: &Model, s: &str) -> Result<()> {
         .constrain_with(Ebnf("start: \"a\""))?
         .constrain_with(&grammar)?
         .constrain_with(Mine)?
+        .constrain_with(Box::new(Mine) as Box<dyn Schema>)?
         .speculator(Drafts)
-        .system_speculation()
         .zo_seed(-1)
         .collect_tokens()
         .await?;
+    ctx.generate(sampler).system_speculation().collect_tokens().await?;
     let adapter = inferlet::adapter::Adapter::create(model, "my-adapter")?;
     let _: Option<Adapter> = Adapter::open(model, "x");
     adapter.fork("y").save("p")?;
@@ -245,6 +246,7 @@ fn decoders(model: &Model, tokens: Vec<u32>) -> Result<()> {
     if let Some(matcher) = tools::native_matcher(model, &[schema]) {
         let _ = GrammarConstraint::new(matcher);
     }
+    let _: Option<inferlet::Matcher> = tools::try_native_matcher(model, &[schema])?;
     Ok(())
 }
 
@@ -280,8 +282,24 @@ async fn talking() -> Result<String> {
     Ok(s.read_resource("uri")? + &s.list_prompts()? + &s.get_prompt("name", "{}")?)
 }
 
-fn bytes_for_the_prelude(pass: &inferlet::inference::ForwardPass) {
-    let _ = pass.execute_async();
+async fn children_and_files() -> Result<String> {
+    let _: Option<Vec<u8>> = inferlet::session::receive_file().wait_async().await;
+    let child: runtime::Child = runtime::launch("name", "{}")?;
+    child.wait_async().await
+}
+
+/// The functions of the raw bindings take the SDK's own types.
+async fn raw_pass(model: &Model, adapter: &Adapter) -> Result<()> {
+    use inferlet::inference::{ForwardPass, Output, Sampler};
+
+    let _: Vec<u32> = inferlet::pie::instruct::chat::stop_tokens(model);
+    let grammar = inferlet::pie::core::inference::Grammar::json();
+    let _ = inferlet::pie::core::inference::Matcher::new(&grammar, model.tokenizer());
+    let pass = ForwardPass::new(model);
+    pass.adapter(adapter);
+    pass.sampler(&[0], &Sampler::TopP((0.6, 0.95)));
+    let _: Output = pass.execute_async().await?;
+    Ok(())
 }
 
 /// Adds two numbers.
@@ -301,8 +319,22 @@ fn greet(name: String) -> String {
 }
 
 fn equipped(ctx: &mut Context) -> Result<()> {
-    ctx.equip(&[&add, &greet])?;
+    ctx.equip(&[&add, &greet, &Plain])?;
     Ok(())
+}
+
+/// A tool that knows the schema of its arguments alone.
+struct Plain;
+impl Tool for Plain {
+    fn name(&self) -> &str {
+        "plain"
+    }
+    fn description(&self) -> &str {
+        "Does nothing."
+    }
+    fn schema(&self) -> String {
+        r#"{"type": "object", "properties": {"z": {}, "a": {}}}"#.into()
+    }
 }
 
 #[test]

@@ -209,3 +209,124 @@ pub async fn json() -> Result<Value> {
         },
     )
 }
+
+#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+struct Order {
+    guest: bool,
+    #[serde(flatten)]
+    dish: Dish,
+}
+
+#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+#[serde(tag = "dish", rename_all = "lowercase")]
+enum Dish {
+    Pie { slices: i8 },
+    Soup { hot: bool },
+}
+
+/// Documents of a type with a flattened enum have the keys of both.
+pub async fn flattened_json() -> Result<Value> {
+    for seed in 0..20 {
+        let mut ctx = asked()?;
+        let g = ctx
+            .generate(Sampler::top_p(1.0, 1.0))
+            .max_tokens(400)
+            .seed(seed);
+        if let Ok(order) = g.collect_json::<Order>().await {
+            let order = json!(order);
+            return Ok(json!([
+                order["guest"].is_boolean(),
+                order["dish"].is_string()
+            ]));
+        }
+    }
+    Err("no seed gave a document".into())
+}
+
+struct Idle;
+
+impl Speculator for Idle {
+    fn draft(&mut self) -> (Vec<u32>, Vec<u32>) {
+        Default::default()
+    }
+    fn accept(&mut self, _accepted: &[u32]) {}
+}
+
+/// Errors of generators with two drafters: collected, and by steps.
+pub async fn two_drafters() -> Result<Value> {
+    let mut ctx = asked()?;
+    let g = ctx
+        .generate(Sampler::Argmax)
+        .speculator(Idle)
+        .system_speculation();
+    let collected = g.collect_tokens().await.err();
+    let mut g = ctx
+        .generate(Sampler::Argmax)
+        .system_speculation()
+        .speculator(Idle);
+    let stepped = g.next().err();
+    let g = ctx
+        .generate(Sampler::Argmax)
+        .max_tokens(2)
+        .speculator(Idle)
+        .speculator(Idle);
+    Ok(json!([collected, stepped, g.collect_tokens().await?.len()]))
+}
+
+/// What a tool whose schema cannot be enforced says, and what a model says that is given no tool.
+pub async fn wrong_tools() -> Result<Value> {
+    let model = model()?;
+    let wrong = [r#"{"name": "add", "parameters": {"type": "object", "properties": 7}}"#];
+    let tried = tools::try_native_matcher(&model, &wrong).err();
+    let matcher = tools::native_matcher(&model, &wrong).ok_or("the error is lost")?;
+    let mut ctx = asked()?;
+    let g = ctx
+        .generate(Sampler::Argmax)
+        .constrain(inferlet::GrammarConstraint::new(matcher));
+    let generated = g.collect_text().await.err();
+    let none = tools::try_native_matcher(&model, &[])?.is_none();
+    Ok(json!([
+        tried.is_some(),
+        tried == generated,
+        none,
+        tools::native_matcher(&model, &[]).is_none()
+    ]))
+}
+
+struct Add;
+
+impl Tool for Add {
+    fn name(&self) -> &str {
+        "add"
+    }
+    fn description(&self) -> &str {
+        "Adds."
+    }
+    fn schema(&self) -> String {
+        r#"{"type": "object", "properties": {"a": {"type": "integer"}}}"#.into()
+    }
+}
+
+/// A tool that tells the schema of its arguments alone is described like one that tells all.
+pub fn described_tool() -> Result<Value> {
+    let mut short = Context::new(&model()?)?;
+    short.equip(&[&Add])?;
+    let whole = format!(
+        r#"{{"name": "add", "description": "Adds.", "parameters": {}}}"#,
+        Add.schema()
+    );
+    let mut long = Context::new(&model()?)?;
+    long.equip_tools(&[whole])?;
+    Ok(json!(
+        !long.buffer().is_empty() && short.buffer() == long.buffer()
+    ))
+}
+
+/// A schema that is chosen when the program runs, and text outside any turn.
+pub async fn boxed_schema() -> Result<Value> {
+    let schema: Box<dyn Schema> = Box::new(inferlet::Regex("(ab){2}"));
+    let mut ctx = Context::new(&model()?)?;
+    ctx.append_text("x");
+    let g = ctx.generate(Sampler::Argmax).constrain_with(schema)?;
+    Ok(json!([g.collect_text().await?, ctx.seq_len() > 0]))
+}

@@ -110,6 +110,69 @@ pub async fn stuck() -> Result<Value> {
     Ok(Value::Null)
 }
 
+/// Tasks of wstd wait for the engine while `main` waits for nothing but them.
+pub async fn spawned_tasks() -> Result<Value> {
+    use wstd::runtime::spawn;
+
+    let timer = spawn(async {
+        sleep(SHORT).await;
+        "slept"
+    });
+    let queue = spawn(messaging::pull("spawned").wait_async());
+    let sender = spawn(async {
+        sleep(SHORT).await;
+        messaging::push("spawned", "one");
+    });
+    let steps = spawn(async {
+        let mut ctx = asked()?;
+        let mut g = ctx.generate(Sampler::Argmax).max_tokens(3).ignore_eos();
+        let mut tokens = Vec::new();
+        while let Some(step) = g.next()? {
+            tokens.extend(step.execute().await?.tokens);
+        }
+        Result::Ok(tokens.len())
+    });
+    let chain = spawn(async {
+        let mut ctx = asked()?;
+        // A loop of this SDK inside a task of wstd.
+        inferlet::block_on(ctx.flush())?;
+        let g = ctx.generate(Sampler::Argmax).max_tokens(70).ignore_eos();
+        Result::Ok(g.collect_tokens().await?.len())
+    });
+    // A future may begin to wait in `main` and end in a task, and the other way round.
+    let mut moved = Box::pin(sleep(SHORT));
+    let begun = futures::poll!(&mut moved).is_pending();
+    spawn(moved).await;
+    let back = spawn(async {
+        let mut moved = Box::pin(sleep(SHORT));
+        (futures::poll!(&mut moved).is_pending(), moved)
+    });
+    let (begun_there, moved) = back.await;
+    moved.await;
+    sender.await;
+    let waits = json!([timer.await, queue.await, begun && begun_there]);
+    Ok(json!([waits, steps.await?, chain.await?]))
+}
+
+/// A task that runs on after `main`.
+pub fn outlives_main() -> Result<Value> {
+    let late = async {
+        sleep(SHORT).await;
+        eprintln!(
+            "{}",
+            asked()?
+                .generate(Sampler::Argmax)
+                .max_tokens(3)
+                .collect_tokens()
+                .await?
+                .len()
+        );
+        Result::Ok(())
+    };
+    wstd::runtime::spawn(async { late.await.expect("the engine runs on") }).detach();
+    Ok(Value::Null)
+}
+
 /// A timer and a task of wstd 0.6 beside a generation. The SDK's own default is wstd 0.5.
 pub async fn other_reactor() -> Result<Value> {
     use wstd::{runtime::spawn, task::sleep, time::Duration};

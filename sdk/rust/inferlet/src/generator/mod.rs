@@ -101,15 +101,22 @@ impl<'ctx> Generator<'ctx> {
         self.with(|options| options.logit_mask = brle.to_vec())
     }
 
-    /// Sets a drafter of your own, whose drafts each step verifies.
+    /// Sets a drafter of your own, whose drafts each step verifies. The generation fails if
+    /// [`system_speculation`](Generator::system_speculation) is set too.
     pub fn speculator(self, speculator: impl Speculator + 'static) -> Self {
-        self.with(|options| options.drafter = Drafter::Custom(Box::new(speculator)))
+        self.with(|options| {
+            options.two_drafters |= matches!(options.drafter, Drafter::Engine { .. });
+            options.drafter = Drafter::Custom(Box::new(speculator));
+        })
     }
 
-    /// Uses the engine's own drafter.
+    /// Uses the engine's own drafter. The generation fails if a [`speculator`](Generator::speculator) is set too.
     pub fn system_speculation(self) -> Self {
         let (tokens, positions) = Default::default();
-        self.with(|options| options.drafter = Drafter::Engine { tokens, positions })
+        self.with(|options| {
+            options.two_drafters |= matches!(options.drafter, Drafter::Custom(_));
+            options.drafter = Drafter::Engine { tokens, positions };
+        })
     }
 
     /// Applies an adapter to every pass.

@@ -1,6 +1,8 @@
 //! The JSON Schema of a Rust type, in keywords that the engine enforces.
 
-use serde_json::{json, Value};
+use std::collections::BTreeSet;
+
+use serde_json::{json, Map, Value};
 
 use crate::schemars::{self, JsonSchema};
 
@@ -10,29 +12,83 @@ const MAX_EXACT: i64 = (1 << 53) - 1;
 pub(crate) fn schema_value<T: JsonSchema>() -> Value {
     let mut schema = serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default();
     tell_bounds(&mut schema);
-    close_objects(&mut schema, false);
+    close_objects(&mut schema);
     schema
 }
 
 /// Forbids keys that are not fields of the type. The type could not hold them, and a model that may add keys often goes
-/// on without end. If several schemas describe one object together, the object stays open.
-fn close_objects(schema: &mut Value, is_part: bool) {
-    match schema {
-        Value::Object(entries) => {
-            for (key, value) in entries.iter_mut() {
-                close_objects(value, key == "allOf");
-            }
-            const OPEN: [&str; 6] =
-                ["additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"];
-            let is_object = entries.get("type").is_some_and(|kind| kind == "object");
-            let is_open = OPEN.iter().any(|key| entries.contains_key(*key));
-            if is_object && entries.contains_key("properties") && !is_open && !is_part {
-                entries.insert("additionalProperties".into(), json!(false));
+/// on without end. If several schemas describe one object together, such as those of a struct and of an enum that is
+/// flattened into it, the object stays open: each of them would forbid the keys of the others.
+fn close_objects(schema: &mut Value) {
+    let mut closing = Closing { open: BTreeSet::new(), closes: false };
+    loop {
+        let known = closing.open.len();
+        closing.root(schema);
+        if closing.open.len() == known {
+            break; // otherwise, what the open definitions refer to is open too
+        }
+    }
+    closing.closes = true;
+    closing.root(schema);
+}
+
+struct Closing {
+    /// The definitions that stay open, as `$ref` names them.
+    open: BTreeSet<String>,
+    /// Whether objects are closed, or the open definitions are only collected.
+    closes: bool,
+}
+
+impl Closing {
+    fn root(&mut self, schema: &mut Value) {
+        self.schema(schema, false);
+        for place in ["definitions", "$defs"] {
+            let Some(definitions) = schema.get_mut(place).and_then(Value::as_object_mut) else {
+                continue;
+            };
+            for (name, definition) in definitions {
+                let is_part = self.open.contains(&format!("#/{place}/{name}"));
+                self.schema(definition, is_part);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| close_objects(item, is_part)),
-        _ => {}
     }
+
+    /// `is_part` says that other schemas describe the same value too.
+    fn schema(&mut self, schema: &mut Value, is_part: bool) {
+        let entries = match schema {
+            Value::Object(entries) => entries,
+            Value::Array(items) => {
+                return items.iter_mut().for_each(|item| self.schema(item, is_part))
+            }
+            _ => return,
+        };
+        let shares = is_part || is_shared(entries);
+        for (key, value) in entries.iter_mut() {
+            match key.as_str() {
+                "allOf" | "anyOf" | "oneOf" => self.schema(value, shares),
+                "definitions" | "$defs" => {}
+                _ => self.schema(value, false),
+            }
+        }
+        if shares {
+            self.open.extend(entries.get("$ref").and_then(Value::as_str).map(String::from));
+            return;
+        }
+        let is_object = entries.get("type").is_some_and(|kind| kind == "object");
+        let is_open = ["additionalProperties", "patternProperties"]
+            .iter()
+            .any(|key| entries.contains_key(*key));
+        if self.closes && is_object && entries.contains_key("properties") && !is_open {
+            entries.insert("additionalProperties".into(), json!(false));
+        }
+    }
+}
+
+/// Whether several schemas in here describe one value.
+fn is_shared(entries: &Map<String, Value>) -> bool {
+    let parts = entries.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
+    let others = ["properties", "anyOf", "oneOf", "$ref"];
+    parts + others.iter().filter(|key| entries.contains_key(**key)).count() > 1
 }
 
 /// Replaces the formats of schemars by bounds, so that every document can be read as the type. Drops `uniqueItems` of
@@ -69,8 +125,12 @@ fn bounds(format: &str) -> Option<(i64, i64)> {
         },
     };
     let bits: u32 = bits.parse().ok()?;
-    let most = if bits > 53 { MAX_EXACT } else { (1 << (bits - u32::from(signed))) - 1 };
-    Some((if signed { -most } else { 0 }, most))
+    Some(match (signed, bits > 53) {
+        (true, true) => (-MAX_EXACT, MAX_EXACT),
+        (false, true) => (0, MAX_EXACT),
+        (true, false) => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        (false, false) => (0, (1 << bits) - 1),
+    })
 }
 
 /// Returns the narrower one of the written bound, if there is one, and the type's own.
@@ -87,7 +147,7 @@ mod tests {
     fn objects_have_no_other_keys() {
         let point = json!({"type": "object", "properties": {"x": {"type": "number"}}});
         let mut schema = json!({"type": "object", "properties": {"at": point.clone()}, "$defs": {"p": point.clone()}});
-        close_objects(&mut schema, false);
+        close_objects(&mut schema);
         let mut closed = point.clone();
         closed["additionalProperties"] = json!(false);
         assert_eq!(
@@ -96,11 +156,62 @@ mod tests {
         );
         let together = json!({"allOf": [point.clone(), {"properties": {"y": {}}}]});
         let mut same = together.clone();
-        close_objects(&mut same, false);
+        close_objects(&mut same);
         assert_eq!(same, together);
         let mut map = json!({"type": "object", "additionalProperties": {"type": "integer"}});
-        close_objects(&mut map, false);
+        close_objects(&mut map);
         assert_eq!(map["additionalProperties"], json!({"type": "integer"}));
+    }
+
+    #[test]
+    fn objects_that_several_schemas_describe_stay_open() {
+        let kind =
+            json!({"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]});
+        // An enum that is flattened into a struct.
+        let mut flat = json!({"type": "object", "properties": {"x": {}}, "oneOf": [kind.clone()]});
+        let same = flat.clone();
+        close_objects(&mut flat);
+        assert_eq!(flat, same);
+        // An enum alone.
+        let mut one_of = json!({"oneOf": [kind.clone()]});
+        close_objects(&mut one_of);
+        assert_eq!(one_of["oneOf"][0]["additionalProperties"], json!(false));
+        // A variant of an enum that schemars 1 writes as a reference, and a struct that is used alone.
+        let point = json!({"type": "object", "properties": {"x": {}}});
+        let mut variant = kind;
+        variant["$ref"] = json!("#/$defs/Outer");
+        let mut schema = json!({
+            "oneOf": [variant],
+            "$defs": {
+                "Inner": point.clone(),
+                "Outer": {"allOf": [{"$ref": "#/$defs/Inner"}]},
+                "Alone": point.clone(),
+            }
+        });
+        close_objects(&mut schema);
+        assert_eq!(schema["oneOf"][0].get("additionalProperties"), None);
+        assert_eq!(schema["$defs"]["Inner"], point);
+        assert_eq!(schema["$defs"]["Alone"]["additionalProperties"], json!(false));
+    }
+
+    #[test]
+    fn a_flattened_enum_leaves_its_struct_open() {
+        #[derive(crate::schemars::JsonSchema)]
+        #[allow(dead_code)]
+        struct Order {
+            guest: String,
+            #[serde(flatten)]
+            dish: Dish,
+        }
+        #[derive(crate::schemars::JsonSchema)]
+        #[serde(tag = "dish")]
+        #[allow(dead_code)]
+        enum Dish {
+            Pie { slices: i8 },
+        }
+        let schema = schema_value::<Order>();
+        assert!(!schema.to_string().contains("additionalProperties"), "{schema}");
+        assert!(schema.to_string().contains("\"minimum\":-128"), "{schema}");
     }
 
     #[test]
@@ -117,7 +228,7 @@ mod tests {
             schema,
             json!({"properties": {
                 "a": {"type": "integer", "minimum": 0, "maximum": 255},
-                "b": {"type": "integer", "minimum": -2147483647i64, "maximum": 7},
+                "b": {"type": "integer", "minimum": i32::MIN, "maximum": 7},
                 "c": {"type": "number"},
                 "d": {"type": "string", "format": "date-time"},
                 "e": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": MAX_EXACT}},

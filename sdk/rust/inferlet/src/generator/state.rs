@@ -26,6 +26,8 @@ pub(super) struct Options {
     pub constraints: Vec<Box<dyn Constrain>>,
     pub logit_mask: Vec<u32>,
     pub drafter: Drafter,
+    /// The program has chosen both its own drafter and the engine's.
+    pub two_drafters: bool,
     pub adapter: Option<Adapter>,
     pub zo_seed: Option<i64>,
     pub seed: Option<u64>,
@@ -92,6 +94,7 @@ impl<'ctx> State<'ctx> {
             constraints: Vec::new(),
             logit_mask: Vec::new(),
             drafter: Drafter::None,
+            two_drafters: false,
             adapter: None,
             zo_seed: None,
             seed: None,
@@ -120,6 +123,9 @@ impl<'ctx> State<'ctx> {
     /// unless the engine applies the constraints, which are matchers then.
     pub fn advance(&mut self, engine_matches: bool) -> Result<()> {
         self.ctx.check()?;
+        if self.options.two_drafters {
+            return Err("speculator and system_speculation exclude each other: choose one".into());
+        }
         if !self.options.sampler.chooses() {
             let sampler = self.options.sampler;
             return Err(format!(
