@@ -39,8 +39,8 @@ function readManifest(path) {
   }
 }
 
-export async function bundle(esbuild, { project, sdk, sdkNames, packages, debug }) {
-  const entry = findEntry(project);
+export async function bundle(esbuild, { project, entry: named, sdk, sdkNames, packages, debug }) {
+  const entry = named ?? findEntry(project);
   const options = {
     absWorkingDir: project,
     outfile: 'inferlet.js',

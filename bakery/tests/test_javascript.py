@@ -11,7 +11,7 @@ import pytest
 
 from bakery.errors import BakeryError
 from bakery.languages import javascript
-from bakery.project import Manifest, Project
+from bakery.project import Manifest, Project, open_project
 from bakery.report import Report
 from bakery.toolchain import node_modules, sdk_root
 
@@ -136,6 +136,18 @@ def test_a_packages_form_for_browsers_is_taken(tmp_path, forms):
     (package / "web.js").write_text("export const red = 2;\n")
     # What does not export main is reported after all packages were found.
     assert _fault(tmp_path, "import 'colours';\n").message == "index.ts does not export main"
+
+
+def test_the_file_that_the_user_names_is_built(tmp_path):
+    (tmp_path / "index.ts").write_text("export const main = () => 1;\n")
+    named = tmp_path / "bots" / "other.ts"
+    named.parent.mkdir()
+    named.write_text("export const other = () => 1;\n")
+    with pytest.raises(BakeryError) as caught:
+        javascript.build(
+            open_project(named), tmp_path / "a.wasm", debug=False, report=Report(quiet=True)
+        )
+    assert caught.value.message == "other.ts does not export main"
 
 
 def test_package_json_names_the_entry(tmp_path):

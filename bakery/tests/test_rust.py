@@ -376,3 +376,18 @@ def test_a_project_without_its_workspace_is_built(tmp_path):
 def test_the_version_is_that_of_the_sdk():
     settings = tomllib.loads((sdk_root() / "rust" / "Cargo.toml").read_text())
     assert settings["workspace"]["package"]["version"] == rust_manifest.VERSION
+
+
+def test_a_named_source_is_the_library(tmp_path):
+    root = _project(tmp_path / "a")
+    source = (root / "src" / "lib.rs").read_text()
+    other = root / "src" / "other.rs"
+    other.write_text(source.replace("Tell me about pie.", "prompt-of-the-other"))
+    assert b"prompt-of-the-other" in _build(other, tmp_path / "other.wasm")
+    assert b"Tell me about pie." in _build(root / "src" / "lib.rs", tmp_path / "a.wasm")
+
+
+def test_a_source_without_a_crate_is_refused(tmp_path):
+    (tmp_path / "hello.rs").write_text("")
+    with pytest.raises(BakeryError, match=r"no Cargo\.toml"):
+        _build(tmp_path / "hello.rs", tmp_path / "a.wasm")

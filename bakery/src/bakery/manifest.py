@@ -69,6 +69,11 @@ def read(path: Path) -> Manifest:
     return _Reader(path, text).manifest()
 
 
+def is_version(text: str) -> bool:
+    """Whether the text is a semantic version."""
+    return bool(_SEMVER.match(text))
+
+
 def _as_flag(name: str) -> str:
     """A parameter name like this one that can be a flag."""
     words = re.findall(r"[A-Za-z0-9]+", name)

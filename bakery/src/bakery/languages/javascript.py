@@ -60,6 +60,7 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     sdk = sdk_root() / "javascript"
     order = {
         "project": str(project.root),
+        "entry": project.entry.relative_to(project.root).as_posix() if project.entry else None,
         "wit": str(world),
         "sdk": str(sdk.resolve()),
         "modules": str(node_modules()),
