@@ -50,7 +50,8 @@ def missing() -> list[Missing]:
 def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     program = python_entry.find(project)
     _check_names(program)
-    packages = python_packages.install(python_packages.requirements(project), report=report)
+    wanted = python_packages.requirements(project, report)
+    packages = python_packages.install(wanted, report=report)
     report.step("Snapshotting the Python program")
     found = python_imports.scan(
         program.entry,
@@ -168,7 +169,7 @@ def _explain(output: str, program: Program, found: python_imports.Scan) -> Baker
         message,
         where=where,
         hint=f"if {absent[1].split('.')[0]} is on PyPI, add it to [project].dependencies in "
-        "pyproject.toml; packages with compiled parts do not work in a component",
+        "pyproject.toml or to requirements.txt; packages with compiled parts do not work in a component",
     )
 
 
