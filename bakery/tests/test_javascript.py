@@ -156,6 +156,36 @@ def test_package_json_names_the_entry(tmp_path):
     assert "lib/app.ts" in fault.message
 
 
+@pytest.mark.parametrize(
+    ("settings", "entry"),
+    [
+        ({"source": "./lib/app.ts", "main": "lib/other.js"}, "lib/app.ts"),
+        ({"main": "dist/app.js", "module": "lib/app.ts"}, "lib/app.ts"),
+        ({"main": "lib"}, None),
+        ({"main": "dist/app.js"}, "src/app.ts"),
+        ({}, "src/app.ts"),
+    ],
+)
+def test_where_a_package_begins(tmp_path, settings, entry):
+    root = tmp_path / "project"
+    for name in ("lib/app.ts", "lib/other.js", "src/app.ts", "src/helper.ts"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("export const other = 1;\n")
+    (root / "package.json").write_text(json.dumps(settings))
+    with pytest.raises(BakeryError) as caught:
+        javascript.build(
+            open_project(root), tmp_path / "a.wasm", debug=False, report=Report(quiet=True)
+        )
+    wanted = f"{entry} does not export main" if entry else '"main" in package.json names lib'
+    assert caught.value.message.startswith(wanted)
+
+
+def test_the_only_source_is_the_entry(tmp_path):
+    (tmp_path / "vite.config.ts").write_text("")
+    fault = _fault(tmp_path, "export const other = 1;\n", "bot.ts")
+    assert fault.message == "bot.ts does not export main"
+
+
 @pytest.mark.parametrize("main", ["index.js", "dist/main.mjs"])
 def test_a_compiled_entry_that_is_not_there_stands_for_its_source(tmp_path, main):
     (tmp_path / "package.json").write_text(f'{{"main": "{main}"}}')

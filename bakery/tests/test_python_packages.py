@@ -8,7 +8,6 @@ from bakery.languages import python_packages
 from bakery.project import Manifest, Project
 from bakery.report import Report
 
-
 _notices: list[str] = []
 
 

@@ -28,7 +28,7 @@ _SETUP = "make setup"
 _ENTRIES = [
     f"{folder}{stem}{suffix}"
     for folder in ("", "src/")
-    for stem in ("index", "main")
+    for stem in ("index", "main", "app")
     for suffix in (".ts", ".mts", ".js", ".mjs")
 ]
 

@@ -169,7 +169,8 @@ def _explain(output: str, program: Program, found: python_imports.Scan) -> Baker
         message,
         where=where,
         hint=f"if {absent[1].split('.')[0]} is on PyPI, add it to [project].dependencies in "
-        "pyproject.toml or to requirements.txt; packages with compiled parts do not work in a component",
+        "pyproject.toml or to requirements.txt; packages with compiled parts do not work in a "
+        "component",
     )
 
 
