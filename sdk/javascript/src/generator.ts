@@ -482,6 +482,7 @@ export class Generator implements AsyncIterable<GenStep> {
 
   /** The tokens that the next pass computes. */
   #pending(): Uint32Array {
+    this.#context.checkIdle();
     this.#context.turns.settle();
     const pending = this.#context.buffer();
     // A generation may begin after what was flushed: it samples the last position.
@@ -503,6 +504,7 @@ export class Generator implements AsyncIterable<GenStep> {
       zoSeed: this.#zoSeed,
       wantsDrafts: this.#systemSpeculation,
       owner: this,
+      call: 'step.execute()',
     };
   }
 
