@@ -32,6 +32,8 @@ export class Context implements Disposable {
   /** @internal The call whose pass is running; undefined: none. */
   running: string | undefined;
   #raw: RawContext | undefined;
+  /** The length at which `cue` opened the model's turn. */
+  #cuedAt: number | undefined;
   /** Scopes of `idle` that are open. */
   #idle = 0;
 
@@ -69,6 +71,7 @@ export class Context implements Disposable {
     this.checkIdle();
     const clone = new Context(this.model, this.raw.fork(), this.turns.copy());
     clone.pending.push(this.buffer());
+    clone.#cuedAt = this.#cuedAt;
     return clone;
   }
 
@@ -134,7 +137,20 @@ export class Context implements Disposable {
 
   /** Opens the model's own turn. */
   cue(): this {
-    return this.#say(turn('cue'));
+    this.#say(turn('cue'));
+    this.#cuedAt = this.seqLen + this.pending.length;
+    return this;
+  }
+
+  /** @internal Opens the model's turn, unless `cue` has just done so. */
+  openTurn(): void {
+    if (this.#cuedAt !== this.seqLen + this.pending.length) this.cue();
+  }
+
+  /** @internal Called when computed tokens are dropped. */
+  truncated(): void {
+    this.turns.settle();
+    this.#cuedAt = undefined;
   }
 
   /** Tells the model which tools it has. */
@@ -159,6 +175,7 @@ export class Context implements Disposable {
   #say(said: Turn): this {
     this.#checkLive();
     this.turns.add(this.model, this.pending, said);
+    this.#cuedAt = undefined;
     this.stepOwner = undefined; // the next pass settles the turn
     return this;
   }
@@ -227,7 +244,7 @@ export class Context implements Disposable {
   truncate(n: number): void {
     check.whole('n', n);
     this.checkIdle();
-    this.turns.settle();
+    this.truncated();
     truncateWorkingPageTokens(this.raw, n);
     this.pages.resync();
   }

@@ -105,7 +105,7 @@ export class Generator implements AsyncIterable<GenStep> {
     }
     if (options.adapter) this.#isPlain = false;
 
-    if (options.autoFlush ?? true) context.cue();
+    if (options.autoFlush ?? true) context.openTurn();
     this.#stops = new Set(rawChat.stopTokens(context.model.raw));
     if (options.stop) for (const token of toU32(options.stop, 'stop')) this.#stops.add(token);
   }

@@ -58,6 +58,18 @@ test('pages are changed by hand, and the context follows', () =>
     assert.throws(() => raw.workingPageCount(), /released/);
   }));
 
+test('a turn that is open is not opened again', () =>
+  run(async () => {
+    const { ctx: plain } = generation({});
+    const ctx = new Context(Model.load('fake')).user('hi').cue();
+    const g = ctx.generate(Sampler.argmax(), { maxTokens: 2 });
+    assert.deepEqual(ctx.buffer(), plain.buffer());
+    await g.collectTokens();
+    const held = ctx.buffer().length;
+    ctx.generate(Sampler.argmax()); // after what was generated, it is another turn
+    assert.ok(ctx.buffer().length > held);
+  }));
+
 test('a second pass on a context, while one is running, names the await that is missing', () =>
   run(async () => {
     const { ctx, g } = generation({ maxTokens: 5 });

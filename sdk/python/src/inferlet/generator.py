@@ -67,7 +67,7 @@ class Generator(StepLoop):
         adapter, zo_seed: apply to every pass.
         horizon: the expected length, for bids.
         seed: makes the choices reproducible; step i draws from seed + i.
-        auto_flush: opens the model's turn (`ctx.cue()`) now.
+        auto_flush: opens the model's turn now, unless `ctx.cue()` has just done so.
 
     Afterwards the last token waits in the context's buffer, so that a conversation simply goes on
     with `ctx.seal()` or `ctx.user(...)`.
@@ -110,7 +110,7 @@ class Generator(StepLoop):
         self._thinks_first = False
 
         if auto_flush:
-            ctx.cue()
+            ctx._open_turn()
         self._stop = frozenset(wit_chat.stop_tokens(ctx.model._raw))
         if stop is not None:
             self._stop |= frozenset(_check.tokens("stop", stop))
