@@ -8,7 +8,9 @@ import { Model } from '../src/model.ts';
 import { Entropy } from '../src/probe.ts';
 import { drive } from '../src/reactor.ts';
 import { Sampler } from '../src/sampler.ts';
+import { parseJson } from '../src/json.ts';
 import { shapeOf } from '../src/shape.ts';
+import * as tools from '../src/tools.ts';
 import { machine } from './fake_host.mjs';
 
 const run = (main) => drive(Promise.resolve().then(main));
@@ -221,4 +223,21 @@ test("zod's checks become keywords, or are refused by their names", () => {
   for (const [node, says] of refused) {
     assert.throws(() => shapeOf({ ...node, parse: (v) => v }), says);
   }
+});
+
+test("a tool's wrong schema is an error, and no lack of a format", () => {
+  const model = Model.load('fake');
+  const none = "model 'm' has no form of tool calls that a grammar can hold it to, or no tools are given";
+  assert.equal(tools.nativeMatcher(model, [none]), undefined);
+  assert.equal(tools.nativeGrammar(model, [none]), undefined);
+  for (const native of [tools.nativeMatcher, tools.nativeGrammar]) {
+    assert.throws(() => native(model, ['unknown keyword']), /unknown keyword/);
+  }
+  assert.deepEqual([...tools.nativeMatcher(model, [{}]).nextTokenLogitMask()], [97, 1]);
+});
+
+test('a complete document that cannot be read says why', () => {
+  assert.deepEqual(parseJson('[1e300, "1e999"]'), [1e300, '1e999']);
+  assert.throws(() => parseJson('{"a": [-1e999]}'), /^RangeError: it has a number that is greater/);
+  assert.throws(() => parseJson(`[${'9'.repeat(400)}]`), /^RangeError/);
 });
