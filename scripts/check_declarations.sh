@@ -29,6 +29,7 @@ cat >"$folder/tsconfig.json" <<JSON
     "paths": {
       "inferlet": ["./inferlet/src/index.d.ts"],
       "inferlet/fs": ["./inferlet/src/files/promises.d.ts"],
+      "inferlet/node-fs": ["./inferlet/src/node/fs.d.ts"],
       "inferlet/path": ["./inferlet/src/node/path.d.ts"],
       "inferlet/timers": ["./inferlet/src/node/timers.d.ts"]
     }

@@ -158,6 +158,7 @@ const hostModules = {
 /** The modules of Node that the SDK has, by their names without `node:`. */
 const OF_THE_SDK = {
   buffer: 'node/buffer.ts',
+  fs: 'node/fs.ts',
   'fs/promises': 'files/promises.ts',
   path: 'node/path.ts',
   'path/posix': 'node/path.ts',
@@ -170,9 +171,9 @@ const nodeModules = (sdk) => ({
     const builtins = new Set(builtinModules);
     onResolve({ filter: /^(node:)?[a-z_]+(\/[a-z]+)?$/ }, ({ path, importer }) => {
       const ours = OF_THE_SDK[path.replace(/^node:/, '')];
-      // A package may depend on a package with the name of a builtin (events, buffer, …).
+      // A package may depend on a package with the name of a builtin (events, buffer, …), or do without one (fs).
       const packaged = importer.includes('node_modules');
-      if (ours && !(packaged && path === 'buffer')) return { path: join(sdk, 'src', ours) };
+      if (ours && !(packaged && ['buffer', 'fs'].includes(path))) return { path: join(sdk, 'src', ours) };
       const bare = builtins.has(path) && !packaged;
       if (!path.startsWith('node:') && !bare) return undefined;
       const text = `${path} is a module of Node, but inferlets do not run in Node`;
