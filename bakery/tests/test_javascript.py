@@ -264,6 +264,25 @@ def test_packages_that_are_installed_are_not_installed_again(tmp_path, npm):
     assert not npm
 
 
+@pytest.mark.parametrize("settings", [["--module", "NodeNext"], ["--moduleResolution", "bundler"]])
+def test_a_programs_own_tsc_finds_the_types_of_the_sdk(tmp_path, settings):
+    (tmp_path / "tsconfig.json").write_text("{}")
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    javascript._link_types(tmp_path, sdk_root() / "javascript", Report(quiet=True))
+    program = tmp_path / "index.ts"
+    program.write_text(
+        "import { Sampler } from 'inferlet';\nimport fs from 'node:fs';\n"
+        "export const main = () => Sampler.argmax();\n"
+        "export const there: boolean = fs.existsSync('/data');\n"
+        "export const wrong: number = Sampler.argmax();\n"
+    )
+    command = [node_modules() / ".bin" / "tsc", "--noEmit", "--strict", "--lib", "ESNext,DOM"]
+    command += ["--ignoreConfig", *settings, program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    (only,) = done.stdout.strip().splitlines()
+    assert "index.ts(5,14)" in only
+
+
 _SPLICES = """
 import { keeping } from './splice.mjs';
 let made = 0;
