@@ -316,6 +316,21 @@ def test_what_a_workspace_shares_is_written_out(tmp_path):
     assert made["lib"] == {"crate-type": ["cdylib"]}
 
 
+def test_patches_and_profiles_are_those_of_the_workspace(tmp_path):
+    roots = (
+        '[patch.crates-io]\ninferlet = { path = "sdk" }\nlog = { path = "vendor/log" }\n\n'
+        "[profile.release]\nopt-level = 3\n"
+    )
+    root, sdk = _member(tmp_path, f"{_WORKSPACE}\n{roots}"), tmp_path / "elsewhere"
+    text = f'{_INHERITS}\n[patch.crates-io]\nserde = {{ path = "ignored" }}\n'
+    made = _standalone(text, root, sdk)
+    assert made["patch"] == {"crates-io": {"log": {"path": str(tmp_path / "vendor/log")}}}
+    assert made["profile"] == {"release": {"opt-level": 3}}
+    assert rust_manifest.profiles(tomllib.loads(text), root) == {"release": {"opt-level": 3}}
+    alone = {"profile": {"release": {"lto": True}}}
+    assert rust_manifest.profiles(alone, tmp_path.parent) == alone["profile"]
+
+
 def test_a_member_of_a_workspace_with_our_sdk_is_built_where_it_is(tmp_path):
     root, sdk = _member(tmp_path, _WORKSPACE), tmp_path / "sdk"
     assert not rust_manifest.needs_copy(tomllib.loads(_INHERITS), root, sdk)

@@ -178,7 +178,7 @@ def _cargo_build(
     arguments = ["rustc", "--lib", "--target", _TARGET, "--message-format=json"]
     if features := rust_manifest.sdk_features(settings, project.root):
         arguments += ["--features", ",".join(features)]
-    own_profiles = settings.get("profile", {})
+    own_profiles = rust_manifest.profiles(settings, project.root)
     if not debug:
         arguments.append("--release")
         if "release" not in own_profiles:
