@@ -9,10 +9,10 @@ cd "$(dirname "$0")/.."
 tsc=$1/.bin/tsc
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"$tsc" -p sdk/javascript --noEmit false --declaration --emitDeclarationOnly --rootDir sdk/javascript \
-  --outDir "$folder/inferlet"
-cp -r sdk/javascript/generated "$folder/inferlet/"
-cp sdk/javascript/src/files/*.d.ts "$folder/inferlet/src/files/"
+package=$folder/node_modules/inferlet
+mkdir -p "$package"
+cp sdk/javascript/package.json "$package/"
+sdk/javascript/scripts/build_types.sh "$package/types" "$tsc"
 cp sdk/javascript/test/strict_program.ts "$folder/program.ts"
 cat >"$folder/tsconfig.json" <<JSON
 {
@@ -25,18 +25,13 @@ cat >"$folder/tsconfig.json" <<JSON
     "noUncheckedIndexedAccess": true,
     "exactOptionalPropertyTypes": true,
     "noEmit": true,
-    "types": [],
-    "paths": {
-      "inferlet": ["./inferlet/src/index.d.ts"],
-      "inferlet/fs": ["./inferlet/src/files/promises.d.ts"],
-      "inferlet/path": ["./inferlet/src/node/path.d.ts"],
-      "inferlet/timers": ["./inferlet/src/node/timers.d.ts"]
-    }
+    "types": []
   },
-  "files": ["program.ts", "inferlet/generated/imports.d.ts", "inferlet/src/files/node.d.ts"]
+  "files": ["program.ts"]
 }
 JSON
 "$tsc" -p "$folder"
+"$tsc" -p "$folder" --module NodeNext --moduleResolution NodeNext --lib ESNext,DOM
 echo "typescript: the declarations of sdk/javascript"
 
 # The client's declarations are beside what scripts/build_clients.py has compiled.

@@ -1,9 +1,9 @@
 // Builds one TypeScript or JavaScript inferlet. bakery calls it as
 //
-//   node build.mjs '{"project": …, "wit": …, "sdk": …, "sdkNames": …, "modules": …, "packages": …, "out": …,
-//                    "debug": …}'
+//   node build.mjs '{"project": …, "entry": …, "wit": …, "sdk": …, "sdkNames": …, "modules": …, "packages": …,
+//                    "out": …, "debug": …}'
 //
-// project is the user's folder, wit the inferlet's own WIT folder, sdk is sdk/javascript, sdkNames the
+// project is the user's folder, entry the file in it that the user named or null, wit the inferlet's own WIT folder, sdk is sdk/javascript, sdkNames the
 // names under which the program may import it, modules the node_modules of the package.json beside this
 // file, packages the node_modules with the project's dependencies or null, and out the component to
 // write, in a scratch folder. An error in the user's code is printed as one JSON object
@@ -22,9 +22,9 @@ const WORLD = 'inferlet';
 const HTTP_WORLD = 'http-inferlet';
 const BUNDLE_NAME = 'inferlet.js';
 
-async function build({ project, wit, sdk, sdkNames, modules, packages, out, debug }) {
+async function build({ project, entry, wit, sdk, sdkNames, modules, packages, out, debug }) {
   const esbuild = createRequire(join(modules, 'x.js'))('esbuild');
-  const { code, map, handles } = await bundle(esbuild, { project, sdk, sdkNames, packages, debug });
+  const { code, map, handles } = await bundle(esbuild, { project, entry, sdk, sdkNames, packages, debug });
   const table = sourceLineTable(map, { project, sdk, packages });
   const source = join(dirname(out), BUNDLE_NAME);
   // The table follows the bundle, so that the bundle's lines keep their numbers.

@@ -1,24 +1,28 @@
 // Bundles the user's modules, their npm packages and the SDK into one ES module that exports `run`, or
 // the handler of HTTP requests.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join, normalize } from 'node:path';
 import { Fault } from './fault.mjs';
 
-const ENTRY_NAMES = ['index', 'main', 'src/index', 'src/main'].flatMap((stem) =>
+const ENTRY_NAMES = ['index', 'main', 'src/index', 'src/main', 'app', 'src/app'].flatMap((stem) =>
   ['.ts', '.mts', '.js', '.mjs'].map((extension) => stem + extension),
 );
+const SOURCE = /\.m?[jt]s$/;
 export const GLUE = 'pie-entry.js';
 const SHOWN_ERRORS = 5;
 
 /** The entry file of the user's project, relative to its folder. */
 function findEntry(project) {
   const manifest = join(project, 'package.json');
-  const main = existsSync(manifest) ? readManifest(manifest).main : undefined;
-  if (main !== undefined && existsSync(join(project, main))) return main;
+  const isFile = (name) =>
+    typeof name === 'string' && statSync(join(project, name), { throwIfNoEntry: false })?.isFile();
+  const { source, main, module } = existsSync(manifest) ? readManifest(manifest) : {};
+  const named = [source, main, module].find(isFile);
+  if (named !== undefined) return normalize(named);
   // `npm init` and compilers name a .js file, which may not be there: the source beside it is the entry.
   if (main === undefined || /\.[cm]?js$/.test(main)) {
-    const entry = ENTRY_NAMES.find((name) => existsSync(join(project, name)));
+    const entry = ENTRY_NAMES.find(isFile) ?? onlySource(project);
     if (entry) return entry;
   }
   if (main !== undefined) {
@@ -26,9 +30,20 @@ function findEntry(project) {
       where: 'package.json',
     });
   }
-  throw new Fault('the project has no entry file: there is no index.ts, main.ts or src/index.ts', {
+  throw new Fault('the project has no entry file: there is no index.ts, main.ts, app.ts or src/index.ts', {
     hint: 'add one that exports main, or name your file in "main" of package.json',
   });
+}
+
+/** The one source file beside package.json or in src/; undefined if there are several. */
+function onlySource(project) {
+  for (const folder of ['', 'src']) {
+    const place = join(project, folder);
+    const names = existsSync(place) ? readdirSync(place) : [];
+    const sources = names.filter((name) => SOURCE.test(name) && !/\.(d|test|spec|config)\.\w+$/.test(name));
+    if (sources.length === 1) return join(folder, sources[0]);
+  }
+  return undefined;
 }
 
 function readManifest(path) {
@@ -39,8 +54,8 @@ function readManifest(path) {
   }
 }
 
-export async function bundle(esbuild, { project, sdk, sdkNames, packages, debug }) {
-  const entry = findEntry(project);
+export async function bundle(esbuild, { project, entry: named, sdk, sdkNames, packages, debug }) {
+  const entry = named ?? findEntry(project);
   const options = {
     absWorkingDir: project,
     outfile: 'inferlet.js',
@@ -143,6 +158,7 @@ const hostModules = {
 /** The modules of Node that the SDK has, by their names without `node:`. */
 const OF_THE_SDK = {
   buffer: 'node/buffer.ts',
+  fs: 'node/fs.ts',
   'fs/promises': 'files/promises.ts',
   path: 'node/path.ts',
   'path/posix': 'node/path.ts',
@@ -155,9 +171,9 @@ const nodeModules = (sdk) => ({
     const builtins = new Set(builtinModules);
     onResolve({ filter: /^(node:)?[a-z_]+(\/[a-z]+)?$/ }, ({ path, importer }) => {
       const ours = OF_THE_SDK[path.replace(/^node:/, '')];
-      // A package may depend on a package with the name of a builtin (events, buffer, …).
+      // A package may depend on a package with the name of a builtin (events, buffer, …), or do without one (fs).
       const packaged = importer.includes('node_modules');
-      if (ours && !(packaged && path === 'buffer')) return { path: join(sdk, 'src', ours) };
+      if (ours && !(packaged && ['buffer', 'fs'].includes(path))) return { path: join(sdk, 'src', ours) };
       const bare = builtins.has(path) && !packaged;
       if (!path.startsWith('node:') && !bare) return undefined;
       const text = `${path} is a module of Node, but inferlets do not run in Node`;

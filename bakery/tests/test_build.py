@@ -82,17 +82,67 @@ def test_a_folder_as_output_is_refused(project, tmp_path):
         _build(project, tmp_path, _language(_COMPONENT))
 
 
-def test_a_project_opens_by_folder_or_by_a_source_in_it(tmp_path):
-    (tmp_path / "Pie.toml").write_text('[package]\nname = "a"\nversion = "0.1.0"\n')
+def _manifest(folder, name="a"):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "Pie.toml").write_text(f'[package]\nname = "{name}"\nversion = "0.1.0"\n')
+
+
+def test_a_source_file_is_the_entry_of_the_project_around_it(tmp_path):
+    _manifest(tmp_path)
     (tmp_path / "src").mkdir()
-    source = tmp_path / "src" / "lib.rs"
+    source = tmp_path / "src" / "other.py"
     source.write_text("")
-    assert open_project(tmp_path) == open_project(source)
+    whole, one = open_project(tmp_path), open_project(source)
+    assert (whole.root, whole.entry) == (tmp_path, None)
+    assert (one.root, one.entry, one.manifest) == (tmp_path, source, whole.manifest)
+    assert open_project(tmp_path / "Pie.toml") == whole
 
 
-def test_no_manifest_and_no_folder(tmp_path):
-    with pytest.raises(BakeryError, match=r"no Pie\.toml"):
-        open_project(tmp_path)
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("hello.py", "hello"),
+        ("Say_Hello2.ts", "say-hello2"),
+        ("bot/main.py", "bot"),
+        ("bot/src/index.ts", "bot"),
+        ("bot/1.cpp", "bot"),
+        ("core/main.py", "my-core"),
+    ],
+)
+def test_a_file_without_a_manifest_has_a_name_of_its_own(tmp_path, path, name):
+    source = tmp_path / path
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text("")
+    project = open_project(source)
+    assert (project.root, project.entry) == (source.parent, source)
+    assert (project.manifest.name, project.manifest.version) == (name, "0.1.0")
+    assert "has no Pie.toml" in project.manifest.notices[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "name", "version"),
+    [
+        ("Cargo.toml", '[package]\nname = "my_bot"\nversion = "1.2.3"\n', "my-bot", "1.2.3"),
+        ("pyproject.toml", '[project]\nname = "Bot"\n', "bot", "0.1.0"),
+        ("package.json", '{"name": "@me/bot", "version": "2.0.0"}', "bot", "2.0.0"),
+        ("package.json", "not JSON", "folder", "0.1.0"),
+        ("notes.txt", "", "folder", "0.1.0"),
+    ],
+)
+def test_a_folder_without_a_manifest_has_the_name_in_its_build_file(
+    tmp_path, file, text, name, version
+):
+    root = tmp_path / "folder"
+    root.mkdir()
+    (root / file).write_text(text)
+    made = open_project(root).manifest
+    assert (made.name, made.version) == (name, version)
+
+
+def test_what_is_no_source_and_what_is_not_there(tmp_path):
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(BakeryError, match=r"notes\.txt is not a source file"):
+        open_project(tmp_path / "notes.txt")
     with pytest.raises(BakeryError, match="does not exist"):
         open_project(tmp_path / "gone")
 

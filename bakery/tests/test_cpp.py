@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bakery.languages import cpp
+from bakery.project import Manifest, Project
 
 _OWN_ERROR = """\
 main.cpp:5:7: error: cannot initialize a variable of type 'int' with an lvalue
@@ -38,6 +39,17 @@ def root(tmp_path: Path) -> Path:
 
 def test_sources_lie_beside_the_manifest_and_under_src(root: Path):
     assert [str(path) for path in cpp._sources(root)] == ["helper.cc", "main.cpp", "src/other.cpp"]
+
+
+def test_a_named_source_is_built_without_the_other_programs(root: Path):
+    (root / "helper.cc").write_text("int Help() { return 1; }  // for PIE_MAIN(Main)\n")
+    for name in ("main.cpp", "src/other.cpp"):
+        (root / name).write_text("Task<Result<Json>> Main(Json);\nPIE_MAIN(Main)\n")
+    manifest = Manifest("a", "0.1.0", "", {})
+    project = Project(root, manifest, root / "main.cpp")
+    assert [str(path) for path in cpp._sources_of(project)] == ["main.cpp", "helper.cc"]
+    loose = Project(root, manifest, root / "src" / "other.cpp", loose=True)
+    assert [str(path) for path in cpp._sources_of(loose)] == ["src/other.cpp"]
 
 
 def test_an_error_points_at_its_line(root: Path):

@@ -11,7 +11,7 @@ import pytest
 
 from bakery.errors import BakeryError
 from bakery.languages import javascript
-from bakery.project import Manifest, Project
+from bakery.project import Manifest, Project, open_project
 from bakery.report import Report
 from bakery.toolchain import node_modules, sdk_root
 
@@ -86,6 +86,9 @@ def test_main_must_be_exported(tmp_path, imports):
             False,
         ),
         ("import { Buffer } from 'buffer';\nexport const main = () => Buffer.alloc(1);", False),
+        ("import fs from 'fs';\nexport const main = () => fs.promises.readFile('/data/a');", False),
+        ("import * as fs from 'node:fs';\nexport const main = () => fs.existsSync('/a');", False),
+        ("const { promises } = require('fs');\nexports.main = () => promises.stat('/a');", False),
     ],
 )
 def test_which_export_is_the_program(tmp_path, source, handles):
@@ -110,8 +113,8 @@ def test_which_export_is_the_program(tmp_path, source, handles):
 
 
 def test_modules_of_node_are_not_there(tmp_path):
-    fault = _fault(tmp_path, "import fs from 'node:fs';\nexport const main = () => fs;\n")
-    assert "node:fs" in fault.message
+    fault = _fault(tmp_path, "import net from 'node:net';\nexport const main = () => net;\n")
+    assert "node:net" in fault.message
     assert fault.where == str(tmp_path / "index.ts") + ":1"
 
 
@@ -138,10 +141,52 @@ def test_a_packages_form_for_browsers_is_taken(tmp_path, forms):
     assert _fault(tmp_path, "import 'colours';\n").message == "index.ts does not export main"
 
 
+def test_the_file_that_the_user_names_is_built(tmp_path):
+    (tmp_path / "index.ts").write_text("export const main = () => 1;\n")
+    named = tmp_path / "bots" / "other.ts"
+    named.parent.mkdir()
+    named.write_text("export const other = () => 1;\n")
+    with pytest.raises(BakeryError) as caught:
+        javascript.build(
+            open_project(named), tmp_path / "a.wasm", debug=False, report=Report(quiet=True)
+        )
+    assert caught.value.message == "other.ts does not export main"
+
+
 def test_package_json_names_the_entry(tmp_path):
     (tmp_path / "package.json").write_text('{"main": "lib/app.ts"}')
     fault = _fault(tmp_path, "export const main = 1;\n")
     assert "lib/app.ts" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "entry"),
+    [
+        ({"source": "./lib/app.ts", "main": "lib/other.js"}, "lib/app.ts"),
+        ({"main": "dist/app.js", "module": "lib/app.ts"}, "lib/app.ts"),
+        ({"main": "lib"}, None),
+        ({"main": "dist/app.js"}, "src/app.ts"),
+        ({}, "src/app.ts"),
+    ],
+)
+def test_where_a_package_begins(tmp_path, settings, entry):
+    root = tmp_path / "project"
+    for name in ("lib/app.ts", "lib/other.js", "src/app.ts", "src/helper.ts"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("export const other = 1;\n")
+    (root / "package.json").write_text(json.dumps(settings))
+    with pytest.raises(BakeryError) as caught:
+        javascript.build(
+            open_project(root), tmp_path / "a.wasm", debug=False, report=Report(quiet=True)
+        )
+    wanted = f"{entry} does not export main" if entry else '"main" in package.json names lib'
+    assert caught.value.message.startswith(wanted)
+
+
+def test_the_only_source_is_the_entry(tmp_path):
+    (tmp_path / "vite.config.ts").write_text("")
+    fault = _fault(tmp_path, "export const other = 1;\n", "bot.ts")
+    assert fault.message == "bot.ts does not export main"
 
 
 @pytest.mark.parametrize("main", ["index.js", "dist/main.mjs"])
@@ -217,6 +262,25 @@ def test_packages_that_are_installed_are_not_installed_again(tmp_path, npm):
     (tmp_path / "node_modules" / "helper").mkdir(parents=True)
     assert javascript._install_dependencies(tmp_path, Report(quiet=True)) is None
     assert not npm
+
+
+@pytest.mark.parametrize("settings", [["--module", "NodeNext"], ["--moduleResolution", "bundler"]])
+def test_a_programs_own_tsc_finds_the_types_of_the_sdk(tmp_path, settings):
+    (tmp_path / "tsconfig.json").write_text("{}")
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    javascript._link_types(tmp_path, sdk_root() / "javascript", Report(quiet=True))
+    program = tmp_path / "index.ts"
+    program.write_text(
+        "import { Sampler } from 'inferlet';\nimport fs from 'node:fs';\n"
+        "export const main = () => Sampler.argmax();\n"
+        "export const there: boolean = fs.existsSync('/data');\n"
+        "export const wrong: number = Sampler.argmax();\n"
+    )
+    command = [node_modules() / ".bin" / "tsc", "--noEmit", "--strict", "--lib", "ESNext,DOM"]
+    command += ["--ignoreConfig", *settings, program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    (only,) = done.stdout.strip().splitlines()
+    assert "index.ts(5,14)" in only
 
 
 _SPLICES = """

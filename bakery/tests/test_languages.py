@@ -3,7 +3,8 @@
 import pytest
 
 from bakery.errors import BakeryError
-from bakery.languages import FLAGS, ORDER, detect, load
+from bakery.languages import FLAGS, ORDER, detect, language_of, load
+from bakery.project import open_project
 
 
 def _folder(tmp_path, *names: str):
@@ -26,6 +27,8 @@ def _folder(tmp_path, *names: str):
         (["pyproject.toml", "main.py"], "python"),
         (["main.py"], "python"),
         (["src/main.py"], "python"),
+        (["app.py"], "python"),
+        (["requirements.txt", "bot.py"], "python"),
         (["Cargo.toml", "src/lib.rs", "src/main.py"], "rust"),
         (["Cargo.toml", "main.py"], "rust"),
         (["pyproject.toml", "helper.cpp"], "python"),
@@ -33,6 +36,13 @@ def _folder(tmp_path, *names: str):
 )
 def test_told_by_its_files(tmp_path, files, language):
     assert language == detect(_folder(tmp_path, *files)).NAME
+
+
+def test_a_named_file_tells_its_language(tmp_path):
+    project = open_project(_folder(tmp_path, "main.py", "index.ts") / "index.ts")
+    assert language_of(project, None).NAME == "javascript"
+    with pytest.raises(BakeryError, match=r"index\.ts is not a source file in Python"):
+        language_of(project, "python")
 
 
 def test_none_is_an_error_that_lists_what_would_do(tmp_path):

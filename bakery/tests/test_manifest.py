@@ -57,9 +57,10 @@ def test_name_and_version_are_enough(tmp_path):
         ('"my-app"', "7", 3, "name must be a string in quotes, not 7"),
         ('"0.1.0"', '"0.1"', 4, "'0.1' is not a semantic version"),
         ('"0.1.0"', '"01.0.0"', 4, "not a semantic version"),
-        ('["Ada"]', '"Ada"', 6, "authors must be a list"),
+        ('["Ada"]', "7", 6, "authors must be a list"),
         ('"^0.2.0"', '"newest"', 9, "'newest' in [runtime] is not a version requirement"),
         ("optional = true", "optional = 1", 12, "optional must be true or false"),
+        ("optional = true", "required = 1", 12, "required must be true or false"),
         ('= "Says hello"', '= "Says hello', 5, "not valid TOML"),
     ],
 )
@@ -113,6 +114,33 @@ def test_what_means_nothing_here_is_a_notice(tmp_path, find, put, line, said):
     (notice,) = _read(tmp_path, _GOOD.replace(find, put, 1)).notices
     assert said in notice
     assert notice.startswith(f"{tmp_path / 'Pie.toml'}:{line}: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "optional"),
+    [
+        ("required = false", True),
+        ("required = true", False),
+        ("required = false, optional = false", False),
+    ],
+)
+def test_required_is_the_opposite_of_optional(tmp_path, given, optional):
+    read = _read(tmp_path, _GOOD.replace("optional = true", given))
+    assert read.parameters["prompt"]["optional"] is optional
+    assert read.notices == ()
+
+
+def test_authors_are_a_text_or_a_list(tmp_path):
+    assert _read(tmp_path, _GOOD.replace('["Ada"]', '"Ada"')).authors == ("Ada",)
+
+
+@pytest.mark.parametrize(
+    "table", ['[runtime]\ncore = { version = "^0.2.0" }', '[runtime.core]\nversion = "^0.2.0"']
+)
+def test_a_requirement_has_a_long_form(tmp_path, table):
+    read = _read(tmp_path, _GOOD.replace('[runtime]\ncore = "^0.2.0"', table))
+    assert read.runtime == {"core": "^0.2.0"}
+    assert read.notices == ()
 
 
 @pytest.mark.parametrize("name", ["max-tokens", "max_tokens", "maxTokens", "n2", "_n"])

@@ -316,6 +316,21 @@ def test_what_a_workspace_shares_is_written_out(tmp_path):
     assert made["lib"] == {"crate-type": ["cdylib"]}
 
 
+def test_patches_and_profiles_are_those_of_the_workspace(tmp_path):
+    roots = (
+        '[patch.crates-io]\ninferlet = { path = "sdk" }\nlog = { path = "vendor/log" }\n\n'
+        "[profile.release]\nopt-level = 3\n"
+    )
+    root, sdk = _member(tmp_path, f"{_WORKSPACE}\n{roots}"), tmp_path / "elsewhere"
+    text = f'{_INHERITS}\n[patch.crates-io]\nserde = {{ path = "ignored" }}\n'
+    made = _standalone(text, root, sdk)
+    assert made["patch"] == {"crates-io": {"log": {"path": str(tmp_path / "vendor/log")}}}
+    assert made["profile"] == {"release": {"opt-level": 3}}
+    assert rust_manifest.profiles(tomllib.loads(text), root) == {"release": {"opt-level": 3}}
+    alone = {"profile": {"release": {"lto": True}}}
+    assert rust_manifest.profiles(alone, tmp_path.parent) == alone["profile"]
+
+
 def test_a_member_of_a_workspace_with_our_sdk_is_built_where_it_is(tmp_path):
     root, sdk = _member(tmp_path, _WORKSPACE), tmp_path / "sdk"
     assert not rust_manifest.needs_copy(tomllib.loads(_INHERITS), root, sdk)
@@ -376,3 +391,18 @@ def test_a_project_without_its_workspace_is_built(tmp_path):
 def test_the_version_is_that_of_the_sdk():
     settings = tomllib.loads((sdk_root() / "rust" / "Cargo.toml").read_text())
     assert settings["workspace"]["package"]["version"] == rust_manifest.VERSION
+
+
+def test_a_named_source_is_the_library(tmp_path):
+    root = _project(tmp_path / "a")
+    source = (root / "src" / "lib.rs").read_text()
+    other = root / "src" / "other.rs"
+    other.write_text(source.replace("Tell me about pie.", "prompt-of-the-other"))
+    assert b"prompt-of-the-other" in _build(other, tmp_path / "other.wasm")
+    assert b"Tell me about pie." in _build(root / "src" / "lib.rs", tmp_path / "a.wasm")
+
+
+def test_a_source_without_a_crate_is_refused(tmp_path):
+    (tmp_path / "hello.rs").write_text("")
+    with pytest.raises(BakeryError, match=r"no Cargo\.toml"):
+        _build(tmp_path / "hello.rs", tmp_path / "a.wasm")

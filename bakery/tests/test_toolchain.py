@@ -98,7 +98,7 @@ def build(project, out, *, debug, report):
     toolchain.run([sys.executable, "-c", tool], cwd=Path({str(tmp_path)!r}), report=report)
 
 toy = types.SimpleNamespace(NAME="toy", TITLE="Toy", missing=lambda: [], build=build)
-bakery.cli.load = lambda name: toy
+bakery.cli.language_of = lambda *_: toy
 out = {str(tmp_path / "a.wasm")!r}
 sys.exit(bakery.cli.main(["build", {str(tmp_path)!r}, "--rust", "-o", out]))
 """

@@ -80,14 +80,16 @@ class Reader {
     const toml::node* type = table != nullptr ? table->get("type") : &node;
     if (type != nullptr) parameter.type = ReadType(name, *type);
     if (table == nullptr) return parameter;
-    if (const toml::node* optional = table->get("optional")) {
-      if (!optional->is_boolean()) {
-        return FailAt(*optional, "parameter '{}': 'optional' must be true or false", name);
+    // Other tools write a default, which the program itself takes.
+    parameter.optional = table->contains("default");
+    // Two words for the same; `optional` is ours, so it is read last.
+    for (const std::string_view key : {"required", "optional"}) {
+      const toml::node* flag = table->get(key);
+      if (flag == nullptr) continue;
+      if (!flag->is_boolean()) {
+        return FailAt(*flag, "parameter '{}': '{}' must be true or false", name, key);
       }
-      parameter.optional = optional->as_boolean()->get();
-    } else {
-      // Other tools write a default instead, which the program itself takes.
-      parameter.optional = table->contains("default");
+      parameter.optional = flag->as_boolean()->get() == (key == "optional");
     }
     parameter.description = PIE_TRY(Text(*table, "description", false));
     return parameter;

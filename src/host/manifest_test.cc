@@ -63,6 +63,18 @@ TEST(Manifest, AParameterWithADefaultMayBeMissing) {
   EXPECT_EQ(warnings[0], "parameter 'm' (any) is missing");
 }
 
+TEST(Manifest, RequiredIsTheOppositeOfOptional) {
+  auto manifest = ParseManifest(
+      "[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\n"
+      "n = { required = false }\nm = { default = 4, required = true }\n"
+      "o = { optional = true, required = true }\n",
+      "Pie.toml");
+  ASSERT_TRUE(manifest) << manifest.error().text;
+  for (const Parameter& parameter : manifest->parameters) {
+    EXPECT_EQ(parameter.optional, parameter.name != "m") << parameter.name;
+  }
+}
+
 TEST(Manifest, NamesAndVersionsThatAreGood) {
   for (const char* name : {"a", "a1", "my-app", "a-1-b", "my-app-2"}) {
     EXPECT_TRUE(
@@ -98,6 +110,9 @@ TEST(Manifest, FaultsNameTheirLine) {
       {"[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\n"
        "n = { type = \"int\", optional = \"yes\" }",
        "Pie.toml:5: parameter 'n': 'optional' must be true or false"},
+      {"[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\n"
+       "n = { required = 1 }",
+       "Pie.toml:5: parameter 'n': 'required' must be true or false"},
       {"[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\n"
        "n = { type = \"int\", description = 1 }",
        "Pie.toml:5: 'description' must be a text"},

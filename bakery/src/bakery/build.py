@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.errors import BakeryError
-from bakery.languages import Language, detect
+from bakery.languages import Language, language_of
 from bakery.project import Project
 from bakery.report import Report
 
@@ -35,7 +35,7 @@ def build(
     began = time.monotonic()
     for notice in project.manifest.notices:
         report.step(notice)
-    language = language or detect(project.root)
+    language = language or language_of(project, None)
     _require_toolchain(language)
     if out.is_dir():
         raise BakeryError(

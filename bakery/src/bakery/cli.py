@@ -13,7 +13,7 @@ from bakery import __version__
 from bakery.build import build
 from bakery.create import create
 from bakery.errors import BakeryError
-from bakery.languages import FLAGS, ORDER, Language, load
+from bakery.languages import FLAGS, ORDER, language_of, load
 from bakery.project import open_project
 from bakery.report import Report, Style
 
@@ -86,18 +86,20 @@ def _parser() -> argparse.ArgumentParser:
         "build",
         prog=build_command,
         help="build a project into a component",
-        description="Builds the project in DIR. The language is detected from its files.",
+        description="Builds the project in PATH, or the one program whose source file PATH is. The "
+        "language is detected from its files.",
         epilog=f"examples:\n  {build_command} my-app -o my-app.wasm\n"
+        f"  {build_command} hello.py         build one file, without a project\n"
         f"  {build_command} --debug          keep names, so that backtraces are readable\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     building.add_argument(
-        "dir",
-        metavar="DIR",
+        "path",
+        metavar="PATH",
         type=Path,
         nargs="?",
         default=Path(),
-        help="folder with a Pie.toml, or a source file in it (default: this folder)",
+        help="folder of a project, or the source file to build (default: this folder)",
     )
     building.add_argument(
         "-o", "--output", metavar="OUT.wasm", type=Path, help="file to write (default: ./NAME.wasm)"
@@ -157,8 +159,8 @@ def _create(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    project = open_project(args.dir)
-    language: Language | None = load(FLAGS[args.flag][0]) if args.flag else None
+    project = open_project(args.path)
+    language = language_of(project, FLAGS[args.flag][0] if args.flag else None)
     out: Path = args.output or Path(f"{project.manifest.name}.wasm")
     report = Report(verbose=args.verbose, quiet=args.quiet)
     try:

@@ -29,7 +29,7 @@ _KNOWN = {
     "runtime": ("core", "instruct", "mcp", "zo"),
 }
 _SECTIONS = ("package", "runtime", "parameters", "dependencies")
-_PARAMETER_KEYS = ("type", "optional", "description", "default")
+_PARAMETER_KEYS = ("type", "optional", "required", "description", "default")
 
 # The regular expression that https://semver.org recommends.
 _SEMVER = re.compile(
@@ -67,6 +67,11 @@ def read(path: Path) -> Manifest:
     except OSError as error:
         raise BakeryError(f"cannot read {path}: {error.strerror}") from None
     return _Reader(path, text).manifest()
+
+
+def is_version(text: str) -> bool:
+    """Whether the text is a semantic version."""
+    return bool(_SEMVER.match(text))
 
 
 def _as_flag(name: str) -> str:
@@ -147,6 +152,7 @@ class _Reader:
 
     def _authors(self, package: dict[str, Any]) -> tuple[str, ...]:
         authors = package.get("authors", [])
+        authors = [authors] if isinstance(authors, str) else authors
         if not isinstance(authors, list) or not all(isinstance(name, str) for name in authors):
             raise self._fault(
                 'authors must be a list of strings, such as ["Ada"]', "package", "authors"
@@ -169,11 +175,14 @@ class _Reader:
             for key in spec:
                 if key not in _PARAMETER_KEYS:
                     self._notice(key, _PARAMETER_KEYS, *at, what=f"key in parameter {name}")
-            if not isinstance(spec.get("optional", False), bool):
-                raise self._fault(f"parameter {name}: optional must be true or false", *at)
+            for key in ("optional", "required"):
+                if not isinstance(spec.get(key, False), bool):
+                    raise self._fault(f"parameter {name}: {key} must be true or false", *at)
             if not isinstance(spec.get("description", ""), str):
                 raise self._fault(f"parameter {name}: description must be a string in quotes", *at)
             parameters[name] = {**spec, "type": self._type(name, spec)}
+            if "required" in spec:
+                parameters[name].setdefault("optional", not spec["required"])
         return parameters
 
     def _type(self, name: str, spec: dict[str, Any]) -> str:
@@ -196,6 +205,8 @@ class _Reader:
             if section in _KNOWN and key not in _KNOWN[section]:
                 continue  # there is a notice about it
             said = f"{key} = {value!r} in [{section}] is not a version requirement"
+            if section == "runtime" and isinstance(value, dict) and "version" in value:
+                value = value["version"]  # the long form: core = { version = "^0.2.0" }
             if isinstance(value, str) and all(map(_REQUIREMENT.match, value.split(","))):
                 requirements[key] = value
             elif section == "dependencies":  # nothing here depends on them

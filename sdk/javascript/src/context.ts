@@ -29,7 +29,11 @@ export class Context implements Disposable {
   /** @internal The chat turns. */ readonly turns: Turns;
   /** @internal The generator that may repeat the last pass (`Pages.repeatStep`); undefined: none. */
   stepOwner: object | undefined;
+  /** @internal The call whose pass is running; undefined: none. */
+  running: string | undefined;
   #raw: RawContext | undefined;
+  /** The length at which `cue` opened the model's turn. */
+  #cuedAt: number | undefined;
   /** Scopes of `idle` that are open. */
   #idle = 0;
 
@@ -64,8 +68,10 @@ export class Context implements Disposable {
 
   /** A copy-on-write clone, with the buffered tokens too. */
   fork(): Context {
+    this.checkIdle();
     const clone = new Context(this.model, this.raw.fork(), this.turns.copy());
     clone.pending.push(this.buffer());
+    clone.#cuedAt = this.#cuedAt;
     return clone;
   }
 
@@ -81,6 +87,7 @@ export class Context implements Disposable {
 
   /** Calls `save` on a context that holds the buffered tokens too: a copy, if there are any. */
   #whole<T>(save: (raw: RawContext) => T): T {
+    this.checkIdle();
     if (this.pending.length === 0) return save(this.raw);
     using copy = this.fork();
     const tokens = this.buffer();
@@ -130,7 +137,20 @@ export class Context implements Disposable {
 
   /** Opens the model's own turn. */
   cue(): this {
-    return this.#say(turn('cue'));
+    this.#say(turn('cue'));
+    this.#cuedAt = this.seqLen + this.pending.length;
+    return this;
+  }
+
+  /** @internal Opens the model's turn, unless `cue` has just done so. */
+  openTurn(): void {
+    if (this.#cuedAt !== this.seqLen + this.pending.length) this.cue();
+  }
+
+  /** @internal Called when computed tokens are dropped. */
+  truncated(): void {
+    this.turns.settle();
+    this.#cuedAt = undefined;
   }
 
   /** Tells the model which tools it has. */
@@ -155,6 +175,7 @@ export class Context implements Disposable {
   #say(said: Turn): this {
     this.#checkLive();
     this.turns.add(this.model, this.pending, said);
+    this.#cuedAt = undefined;
     this.stepOwner = undefined; // the next pass settles the turn
     return this;
   }
@@ -182,11 +203,11 @@ export class Context implements Disposable {
 
   /** Computes the buffered tokens and commits the pages that they fill. */
   async flush(): Promise<void> {
-    this.#checkLive();
+    this.checkIdle();
     this.turns.settle();
     if (this.pending.length === 0) return;
     const tokens = this.buffer();
-    await runPass(this, { tokens, positions: positionsFrom(this.seqLen, tokens.length) });
+    await runPass(this, { tokens, positions: positionsFrom(this.seqLen, tokens.length), call: 'ctx.flush()' });
     this.pending.drop(tokens.length);
     this.pages.commitFull();
   }
@@ -222,7 +243,8 @@ export class Context implements Disposable {
   /** Drops the last `n` computed tokens. Throws when there are fewer. */
   truncate(n: number): void {
     check.whole('n', n);
-    this.turns.settle();
+    this.checkIdle();
+    this.truncated();
     truncateWorkingPageTokens(this.raw, n);
     this.pages.resync();
   }
@@ -279,6 +301,15 @@ export class Context implements Disposable {
   get raw(): RawContext {
     this.#checkLive();
     return this.#raw!;
+  }
+
+  /** @internal Throws if the context was released, or while one of its passes is running. */
+  checkIdle(): void {
+    this.#checkLive();
+    if (this.running === undefined) return;
+    throw new Error(
+      `${this.running} is still running on this context, which runs one pass at a time: write \`await ${this.running}\``,
+    );
   }
 
   #checkLive(): void {

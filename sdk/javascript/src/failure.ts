@@ -58,9 +58,13 @@ function headline(value: unknown): string {
   return value instanceof Error ? `${value.name}: ${value.message}` : thrownText(value);
 }
 
+/** The text of what was thrown without being an `Error`. The message of some is no part of their JSON (DOMException). */
 function thrownText(value: unknown): string {
   if (typeof value === 'string') return value;
-  return JSON.stringify(value) ?? String(value);
+  const json = JSON.stringify(value) ?? String(value);
+  if (json !== '{}') return json;
+  const { name, message } = value as { name?: unknown; message?: unknown };
+  return String(message || name || json);
 }
 
 /** Frames look like `name@bundle.js:12:5`. Frames of the SDK and the engine are left out. */

@@ -114,6 +114,7 @@ export class Forward {
       adapter: this.#adapter,
       seed: this.#seed,
       zoSeed: this.#zoSeed,
+      call: 'forward.execute()',
     });
     this.#context.pages.truncate(this.#scored);
     this.#context.pages.commitFull();

@@ -10,6 +10,7 @@ import { toConstraint, type Constraint, type Schema } from './constraint.ts';
 import { Constraints } from './constraints.ts';
 import type { Context } from './context.ts';
 import { ebnf, Grammar } from './grammar.ts';
+import { parseJson } from './json.ts';
 import { Output, SlotHandle, tokensIn, type ProbeHandle } from './output.ts';
 import { checkOptions, type GenerateOptions } from './options.ts';
 import { Requests, runPass, toZoSeed, type PassPlan, type Seed } from './pass.ts';
@@ -105,7 +106,7 @@ export class Generator implements AsyncIterable<GenStep> {
     }
     if (options.adapter) this.#isPlain = false;
 
-    if (options.autoFlush ?? true) context.cue();
+    if (options.autoFlush ?? true) context.openTurn();
     this.#stops = new Set(rawChat.stopTokens(context.model.raw));
     if (options.stop) for (const token of toU32(options.stop, 'stop')) this.#stops.add(token);
   }
@@ -238,10 +239,13 @@ export class Generator implements AsyncIterable<GenStep> {
     const text = await this.#collectDocument(shape);
     let value: unknown;
     try {
-      value = JSON.parse(text);
+      value = parseJson(text);
     } catch (error) {
+      // The engine that parses it may have too little stack, which is no SyntaxError.
       throw new Error(
-        `the JSON document is not complete after ${this.#generated} tokens: ${error} in ${text}`,
+        error instanceof SyntaxError
+          ? `the JSON document is not complete after ${this.#generated} tokens: ${error} in ${text}`
+          : `the JSON document of ${this.#generated} tokens cannot be read: ${error}`,
       );
     }
     return (options.parse ?? shape.parse)(value);
@@ -482,6 +486,7 @@ export class Generator implements AsyncIterable<GenStep> {
 
   /** The tokens that the next pass computes. */
   #pending(): Uint32Array {
+    this.#context.checkIdle();
     this.#context.turns.settle();
     const pending = this.#context.buffer();
     // A generation may begin after what was flushed: it samples the last position.
@@ -503,6 +508,7 @@ export class Generator implements AsyncIterable<GenStep> {
       zoSeed: this.#zoSeed,
       wantsDrafts: this.#systemSpeculation,
       owner: this,
+      call: 'step.execute()',
     };
   }
 

@@ -34,7 +34,7 @@ export class RawContext {
   /** Drops the last `n` tokens. Throws if there are fewer. */
   truncateWorkingPageTokens(n: number): void {
     whole('n', n);
-    this.#context.turns.settle();
+    this.#context.truncated();
     truncateWorkingPageTokens(this.#handle, n);
     this.#context.pages.resync();
   }

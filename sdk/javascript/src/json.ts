@@ -50,6 +50,20 @@ function encodeCall(call: Call): string {
   return `{"arguments": ${given}, "id": ${JSON.stringify(call.id ?? '')}, "name": ${JSON.stringify(call.name)}}`;
 }
 
+/** Only with such an exponent, or so many digits, can a number be infinite. */
+const MAY_BE_INFINITE = /[eE]\+?\d{3}|\d{300}/;
+
+/** The value of a JSON text. A number that JavaScript cannot hold is an error, not infinity. */
+export function parseJson(text: string): unknown {
+  if (!MAY_BE_INFINITE.test(text)) return JSON.parse(text);
+  return JSON.parse(text, (_key, value: unknown) => {
+    if (value === Infinity || value === -Infinity) {
+      throw new RangeError('it has a number that is greater than JavaScript can hold');
+    }
+    return value;
+  });
+}
+
 /** What `main` returns. No value is the empty text, as in every language; `null` is JSON. */
 export function encodeReturn(value: unknown): string {
   return value === undefined ? '' : encode(value);

@@ -27,7 +27,7 @@ export interface GenerateOptions {
   seed?: Seed | undefined;
   /** The expected length, from which the bid for pages follows. */
   horizon?: number | undefined;
-  /** Open the model's turn (`ctx.cue()`) now. Default true. */
+  /** Open the model's turn now, unless `ctx.cue()` has just done so. Default true. */
   autoFlush?: boolean | undefined;
 }
 

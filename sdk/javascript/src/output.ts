@@ -124,13 +124,18 @@ export class Output {
     return layout.get(handle);
   }
 
-  /** The (first) sampled token; undefined where `handle` is no sampler's. */
-  token(handle: SampleHandle): number | undefined {
+  /**
+   * The (first) sampled token; undefined where `handle` is no sampler's. Undefined reads nothing: that is what
+   * `autoSampler` is where there is none.
+   */
+  token(handle: SampleHandle | undefined): number | undefined {
+    if (handle === undefined) return undefined;
     return this.#read(handle, 'token');
   }
 
   /** All sampled tokens: a row after the other, and a row's draws together. */
-  tokensAt(handle: SampleHandle): Uint32Array {
+  tokensAt(handle: SampleHandle | undefined): Uint32Array {
+    if (handle === undefined) return NO_TOKENS;
     const first = this.#find(handle);
     return first === undefined ? NO_TOKENS : tokensIn(this.raw.slots, first, handle.count);
   }

@@ -93,6 +93,8 @@ export interface PassPlan {
   readonly matchers?: readonly Matcher[] | undefined;
   /** The repeater of the pass, if it is a plain step. */
   readonly owner?: object | undefined;
+  /** The call of the program that runs it, for errors. */
+  readonly call: string;
 }
 
 /**
@@ -101,6 +103,7 @@ export interface PassPlan {
  * before.
  */
 export async function runPass(context: Context, plan: PassPlan): Promise<RawOutput> {
+  context.checkIdle();
   const rawContext = context.raw;
   const pages = context.pages;
   const before = pages.length;
@@ -108,6 +111,7 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
   const sampler = shortStep(plan, before);
   const pass = sampler ? undefined : new ForwardPass(context.model.raw);
   let future: FutureOutput | undefined;
+  context.running = plan.call;
   try {
     pages.reserve(plan.tokens.length + (plan.drafts?.tokens.length ?? 0));
     if (pass) {
@@ -135,6 +139,7 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
     if (!context.released) pages.restore(before);
     throw error;
   } finally {
+    context.running = undefined;
     future?.[Symbol.dispose]();
     pass?.[Symbol.dispose]();
   }
@@ -144,7 +149,7 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
 export function computeNow(context: Context, tokens: Uint32Array, positions: Uint32Array): void {
   using pass = new ForwardPass(context.model.raw);
   context.pages.reserve(tokens.length);
-  describe(pass, context.raw, { tokens, positions });
+  describe(pass, context.raw, { tokens, positions, call: 'save' });
   using future = pass.execute();
   using pollable = future.pollable();
   pollable.block();

@@ -7,6 +7,7 @@
 import { kind } from './check.ts';
 import type { Schema } from './constraint.ts';
 import { anyJson, jsonSchema } from './grammar.ts';
+import { countsOf, numberOf, textOf, type Json } from './shape_checks.ts';
 
 /** A schema object like zod's. */
 export interface Shaped<T> {
@@ -20,8 +21,6 @@ export interface Shape<T> {
   readonly source: string | undefined;
   readonly parse: (value: unknown) => T;
 }
-
-type Json = { [key: string]: unknown };
 
 export function shapeOf<T>(given: string | object | undefined): Shape<T> {
   const asItIs = (value: unknown) => value as T;
@@ -75,30 +74,19 @@ function described(node: unknown): Json {
   switch (kindOf(parts)) {
     case 'object':
       return objectOf(parts);
-    case 'array': {
-      const items = parts['element'] ?? parts.type;
-      const bound = (name: string) => (parts[name] as { value?: number } | null | undefined)?.value;
-      return defined({
-        type: 'array',
-        items: described(items),
-        minItems: bound('minLength'),
-        maxItems: bound('maxLength'),
-      });
-    }
+    case 'array':
+      return { type: 'array', items: described(parts['element'] ?? parts.type), ...countsOf(parts) };
     case 'tuple': {
       const items = (parts['items'] as unknown[]).map(described);
-      const count = items.length;
-      return { type: 'array', prefixItems: items, minItems: count, maxItems: count };
+      const rest = parts['rest'] ? { items: described(parts['rest']) } : { maxItems: items.length };
+      return { type: 'array', prefixItems: items, minItems: items.length, ...rest };
     }
     case 'record':
-      return { type: 'object', additionalProperties: described(parts['valueType']) };
+      return recordOf(parts);
     case 'string':
-      return { type: 'string', ...boundsOf(node, parts, 'Length') };
-    case 'number': {
-      const isWhole = checksOf(parts).some(({ kind, format }) => kind === 'int' || format === 'safeint');
-      const type = isWhole || parts['format'] === 'safeint' ? 'integer' : 'number';
-      return { type, ...boundsOf(node, parts, 'imum') };
-    }
+      return textOf(parts);
+    case 'number':
+      return numberOf(parts);
     case 'boolean':
       return { type: 'boolean' };
     case 'null':
@@ -110,18 +98,25 @@ function described(node: unknown): Json {
       return { enum: (parts['values'] as unknown[] | undefined) ?? [parts['value']] };
     case 'enum':
     case 'nativeenum':
-      return { enum: Object.values((parts['entries'] ?? parts['values']) as object) };
+      return { enum: membersOf((parts['entries'] ?? parts['values']) as object) };
     case 'union':
     case 'discriminatedunion': {
       const options = parts['options'] as Iterable<unknown>;
-      return { anyOf: Array.from(options, described) };
+      return { anyOf: Array.from(options instanceof Map ? options.values() : options, described) };
     }
     case 'nullable':
       return { anyOf: [described(parts['innerType']), { type: 'null' }] };
     case 'optional':
     case 'default':
+    case 'prefault':
+    case 'nonoptional':
+    case 'catch':
     case 'readonly':
       return described(parts['innerType']);
+    case 'branded':
+      return described(parts.type);
+    case 'pipe': // the document is what goes in; a function that comes first takes anything
+      return described(kindOf(definitionOf(parts['in'])) === 'transform' ? parts['out'] : parts['in']);
     case 'effects':
       return described(parts['schema']);
     case 'lazy':
@@ -138,36 +133,32 @@ function objectOf(parts: Definition): Json {
   const required: string[] = [];
   for (const [name, field] of Object.entries(fields)) {
     properties[name] = described(field);
-    if (!['optional', 'default'].includes(kindOf(definitionOf(field)))) required.push(name);
+    if (!['optional', 'default', 'prefault', 'catch'].includes(kindOf(definitionOf(field)))) required.push(name);
   }
   return { type: 'object', properties, required, additionalProperties: false };
 }
 
-interface Check {
-  readonly kind?: string;
-  readonly value?: unknown;
-  readonly format?: string;
+/** A record whose keys are listed is an object with these properties. Version 4 demands all of them. */
+function recordOf(parts: Definition): Json {
+  const values = described(parts['valueType']);
+  const names = parts['keyType'] === undefined ? {} : described(parts['keyType']);
+  if (Array.isArray(names['enum'])) {
+    const keys = names['enum'].map(String);
+    const required = parts.typeName === undefined ? { required: keys } : {};
+    const properties = Object.fromEntries(keys.map((key) => [key, values]));
+    return { type: 'object', properties, ...required, additionalProperties: false };
+  }
+  const { type, ...bounds } = names;
+  if (type !== undefined && type !== 'string') {
+    throw new TypeError(`the keys of a JSON object are texts, not of the type ${String(type)}`);
+  }
+  const named = Object.keys(bounds).length > 0 ? { propertyNames: bounds } : {};
+  return { type: 'object', additionalProperties: values, ...named };
 }
 
-function checksOf(parts: Definition): readonly Check[] {
-  return ((parts['checks'] as readonly Check[] | undefined) ?? []).map((check) => {
-    const inner = (check as { _zod?: { def?: Check } })._zod?.def;
-    return inner ?? check;
-  });
-}
-
-/** The bounds of a text's length or a number: version 3 lists them, version 4 gives them as properties. */
-function boundsOf(node: unknown, parts: Definition, ending: 'Length' | 'imum'): Json {
-  const named = node as { [name: string]: unknown };
-  const listed = (kind: string) => checksOf(parts).find((check) => check.kind === kind)?.value;
-  const finite = (value: unknown) => (Number.isFinite(value) ? value : undefined);
-  const [least, most] = ending === 'Length' ? ['minLength', 'maxLength'] : ['minValue', 'maxValue'];
-  return defined({
-    [`min${ending}`]: finite(listed('min') ?? named[least!]),
-    [`max${ending}`]: finite(listed('max') ?? named[most!]),
-  });
-}
-
-function defined(json: Json): Json {
-  return Object.fromEntries(Object.entries(json).filter(([, value]) => value !== undefined));
+/** The values of an enum. TypeScript's enums of numbers also hold the way back, from numbers to names. */
+function membersOf(entries: object): unknown[] {
+  if (Array.isArray(entries)) return entries;
+  const numbers = new Set(Object.values(entries).filter((value) => typeof value === 'number').map(String));
+  return Object.entries(entries).flatMap(([name, value]) => (numbers.has(name) ? [] : [value]));
 }

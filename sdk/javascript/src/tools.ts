@@ -1,8 +1,9 @@
 /** Tools in the model's native format. */
 import * as raw from 'pie:instruct/tool-use';
 import { assembling } from 'pie:plus/calls';
-import { createToolDecoder } from 'pie:plus/fallible';
+import { createToolDecoder, createToolMatcher } from 'pie:plus/fallible';
 import { text } from './check.ts';
+import { describe } from './failure.ts';
 import { Grammar, Matcher } from './grammar.ts';
 import { encode, encodeSchemas } from './json.ts';
 import { rawOf, type Model } from './model.ts';
@@ -40,19 +41,32 @@ export function answerPrefix(model: Model, name: string, value: unknown): Uint32
   return raw.answer(rawOf(model), text('name', name), encode(value));
 }
 
-/** The grammar of the model's own call format; undefined where it has none that can be enforced. */
+/** In the engine's error for a model without such a format. */
+const NO_FORM = 'has no form of tool calls that a grammar can hold';
+
+/**
+ * The grammar of the model's own call format; undefined where it has none that can be enforced. Throws on a wrong
+ * schema.
+ */
 export function nativeGrammar(model: Model, schemas: Iterable<ToolSchema>): Grammar | undefined {
-  const format = raw.format(rawOf(model), encodeSchemas(schemas));
+  const texts = encodeSchemas(schemas);
+  using matcher = nativeMatcher(model, texts); // `format` cannot say what is wrong with a schema
+  const format = matcher && raw.format(rawOf(model), texts);
   return format && new Grammar(format);
 }
 
 /**
  * A matcher of the model's own call format, for `new GrammarConstraint(matcher)`. Undefined where the
- * model has none that can be enforced: generate freely and parse for yourself.
+ * model has none that can be enforced: generate freely and parse for yourself. Throws on a wrong schema.
  */
 export function nativeMatcher(model: Model, schemas: Iterable<ToolSchema>): Matcher | undefined {
-  using grammar = nativeGrammar(model, schemas);
-  return grammar && new Matcher(grammar, model.tokenizer());
+  const texts = encodeSchemas(schemas);
+  try {
+    return new Matcher(createToolMatcher(rawOf(model), texts));
+  } catch (error) {
+    if (describe(error).message.includes(NO_FORM)) return undefined;
+    throw error;
+  }
 }
 
 /** Finds tool calls in a turn. */

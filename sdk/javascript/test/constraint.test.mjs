@@ -8,7 +8,9 @@ import { Model } from '../src/model.ts';
 import { Entropy } from '../src/probe.ts';
 import { drive } from '../src/reactor.ts';
 import { Sampler } from '../src/sampler.ts';
+import { parseJson } from '../src/json.ts';
 import { shapeOf } from '../src/shape.ts';
+import * as tools from '../src/tools.ts';
 import { machine } from './fake_host.mjs';
 
 const run = (main) => drive(Promise.resolve().then(main));
@@ -145,4 +147,97 @@ test('a schema object like zod\'s describes the document and parses it', () => {
   shapeOf(own).schema.buildConstraint(Model.load('fake'));
   assert.deepEqual(machine.schemas[2], { const: 1 });
   assert.throws(() => shapeOf({ ...node('ZodDate'), parse: (v) => v }), /kind date/);
+});
+
+test("zod's checks become keywords, or are refused by their names", () => {
+  const zod3 = (typeName, ...checks) => ({ _def: { typeName, checks } });
+  const zod4 = (type, ...checks) => ({
+    _def: { type, checks: checks.map((def) => ({ _zod: { def } })) },
+  });
+  const native = { A: 0, B: 'b', 0: 'A' };
+  const keys = { _def: { typeName: 'ZodEnum', values: ['a', 'b'] } };
+  const flag = { _def: { type: 'boolean' } };
+  const text = { type: 'string' };
+  const whole = { type: 'integer' };
+  const described = [
+    [zod3('ZodString', { kind: 'email' }, { kind: 'max', value: 9 }), { ...text, format: 'email', maxLength: 9 }],
+    [zod3('ZodString', { kind: 'url' }), { ...text, format: 'uri' }],
+    [zod3('ZodString', { kind: 'length', value: 3 }), { ...text, minLength: 3, maxLength: 3 }],
+    [zod3('ZodString', { kind: 'regex', regex: /^a+$/ }), { ...text, pattern: '^a+$' }],
+    [
+      zod3('ZodString', { kind: 'startsWith', value: 'a.' }, { kind: 'endsWith', value: 'z' }),
+      { ...text, pattern: '^a\\.', allOf: [{ pattern: 'z$' }] },
+    ],
+    [zod3('ZodString', { kind: 'trim' }), text],
+    [zod3('ZodNumber', { kind: 'min', value: 0, inclusive: false }), { type: 'number', exclusiveMinimum: 0 }],
+    [zod3('ZodNumber', { kind: 'int' }, { kind: 'multipleOf', value: 5 }), { ...whole, multipleOf: 5 }],
+    [zod4('string', { check: 'string_format', format: 'uuid' }), { ...text, format: 'uuid' }],
+    [zod4('string', { check: 'string_format', format: 'regex', pattern: /b/ }), { ...text, pattern: 'b' }],
+    [zod4('string', { check: 'length_equals', length: 2 }), { ...text, minLength: 2, maxLength: 2 }],
+    [{ _def: { type: 'string', check: 'string_format', format: 'ipv4' } }, { ...text, format: 'ipv4' }],
+    [
+      zod4('number', { check: 'greater_than', value: 1, inclusive: false }, { check: 'less_than', value: 9 }),
+      { type: 'number', exclusiveMinimum: 1, maximum: 9 },
+    ],
+    [
+      { _def: { type: 'number', check: 'number_format', format: 'int32' } },
+      { ...whole, minimum: -2147483648, maximum: 2147483647 },
+    ],
+    [
+      { _def: { ...zod4('array', { check: 'min_length', minimum: 1 })._def, element: flag } },
+      { type: 'array', items: { type: 'boolean' }, minItems: 1 },
+    ],
+    [
+      { _def: { typeName: 'ZodArray', type: flag, exactLength: { value: 2 }, minLength: null } },
+      { type: 'array', items: { type: 'boolean' }, minItems: 2, maxItems: 2 },
+    ],
+    [
+      { _def: { type: 'tuple', items: [flag], rest: zod4('null') } },
+      { type: 'array', prefixItems: [{ type: 'boolean' }], minItems: 1, items: { type: 'null' } },
+    ],
+    [{ _def: { typeName: 'ZodNativeEnum', values: native } }, { enum: [0, 'b'] }],
+    [
+      { _def: { typeName: 'ZodRecord', keyType: keys, valueType: flag } },
+      {
+        type: 'object',
+        properties: { a: { type: 'boolean' }, b: { type: 'boolean' } },
+        additionalProperties: false,
+      },
+    ],
+    [
+      { _def: { type: 'record', keyType: zod4('string', { check: 'max_length', maximum: 4 }), valueType: flag } },
+      { type: 'object', additionalProperties: { type: 'boolean' }, propertyNames: { maxLength: 4 } },
+    ],
+    [{ _def: { type: 'pipe', in: flag, out: { _def: { type: 'transform' } } } }, { type: 'boolean' }],
+  ];
+  for (const [node, wanted] of described) {
+    assert.deepEqual(JSON.parse(shapeOf({ ...node, parse: (v) => v }).source), wanted);
+  }
+  const refused = [
+    [zod3('ZodString', { kind: 'emoji' }), /the check emoji of a text/],
+    [zod3('ZodString', { kind: 'regex', regex: /a/i }), /the check regex with the flag i of a text/],
+    [zod4('string', { check: 'string_format', format: 'jwt' }), /the check jwt of a text/],
+    [zod4('number', { check: 'new' }), /the check new of a number/],
+    [{ _def: { type: 'record', keyType: zod4('number'), valueType: flag } }, /keys of a JSON object/],
+  ];
+  for (const [node, says] of refused) {
+    assert.throws(() => shapeOf({ ...node, parse: (v) => v }), says);
+  }
+});
+
+test("a tool's wrong schema is an error, and no lack of a format", () => {
+  const model = Model.load('fake');
+  const none = "model 'm' has no form of tool calls that a grammar can hold it to, or no tools are given";
+  assert.equal(tools.nativeMatcher(model, [none]), undefined);
+  assert.equal(tools.nativeGrammar(model, [none]), undefined);
+  for (const native of [tools.nativeMatcher, tools.nativeGrammar]) {
+    assert.throws(() => native(model, ['unknown keyword']), /unknown keyword/);
+  }
+  assert.deepEqual([...tools.nativeMatcher(model, [{}]).nextTokenLogitMask()], [97, 1]);
+});
+
+test('a complete document that cannot be read says why', () => {
+  assert.deepEqual(parseJson('[1e300, "1e999"]'), [1e300, '1e999']);
+  assert.throws(() => parseJson('{"a": [-1e999]}'), /^RangeError: it has a number that is greater/);
+  assert.throws(() => parseJson(`[${'9'.repeat(400)}]`), /^RangeError/);
 });

@@ -281,5 +281,9 @@ function unavailable() {
 }
 export const createDecoder = unavailable;
 export const createToolDecoder = unavailable;
-export const createToolMatcher = unavailable;
+/** Fails as the engine does, with the text that the schema is, or allows "ab". */
+export function createToolMatcher(_model, [problem]) {
+  if (problem !== '{}') throw new Error(problem);
+  return createMatcher(new Grammar(['ab']));
+}
 export const jsonGrammar = unavailable;

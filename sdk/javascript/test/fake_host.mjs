@@ -11,6 +11,7 @@ export const machine = {
   drafts: [],
   schemas: [],
   document: null,
+  folders: [],
 };
 
 export class Pollable {
@@ -46,3 +47,6 @@ export const availableServers = () => [];
 export const connect = () => {
   throw Object.assign(new Error(), { payload: { code: -32002, message: 'there is no such server' } });
 };
+
+export const getDirectories = () => machine.folders;
+export const httpErrorCode = () => undefined;

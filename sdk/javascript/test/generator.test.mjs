@@ -58,6 +58,39 @@ test('pages are changed by hand, and the context follows', () =>
     assert.throws(() => raw.workingPageCount(), /released/);
   }));
 
+test('a turn that is open is not opened again', () =>
+  run(async () => {
+    const { ctx: plain } = generation({});
+    const ctx = new Context(Model.load('fake')).user('hi').cue();
+    const g = ctx.generate(Sampler.argmax(), { maxTokens: 2 });
+    assert.deepEqual(ctx.buffer(), plain.buffer());
+    await g.collectTokens();
+    const held = ctx.buffer().length;
+    ctx.generate(Sampler.argmax()); // after what was generated, it is another turn
+    assert.ok(ctx.buffer().length > held);
+  }));
+
+test('a second pass on a context, while one is running, names the await that is missing', () =>
+  run(async () => {
+    const { ctx, g } = generation({ maxTokens: 5 });
+    const alone = [...(await generation({ maxTokens: 5 }).g.collectTokens())];
+    const flushed = ctx.flush();
+    const missing = /^Error: ctx\.flush\(\) is still running .* write `await ctx\.flush\(\)`$/;
+    await assert.rejects(ctx.flush(), missing);
+    await assert.rejects(g.collectTokens(), missing);
+    await assert.rejects(ctx.forward().input([1]).execute(), missing);
+    assert.throws(() => ctx.fork(), missing);
+    assert.throws(() => ctx.save('name'), missing);
+    assert.throws(() => ctx.truncate(1), missing);
+    await flushed;
+    const after = ctx.generate(Sampler.argmax(), { maxTokens: 5, autoFlush: false });
+    assert.deepEqual([...(await after.collectTokens())], alone);
+    const step = (await ctx.append([1]).generate(Sampler.argmax(), { autoFlush: false }).next()).value;
+    const executed = step.execute();
+    await assert.rejects(ctx.flush(), /write `await step\.execute\(\)`$/);
+    await executed;
+  }));
+
 test('an argument of a wrong type is named', () => {
   const { g } = generation({ maxTokens: 3 });
   assert.throws(() => g.horizon('9'), /^TypeError: n must be a number/);

@@ -92,6 +92,13 @@ test('a trace names the user\'s files, and only those', () => {
   });
   assert.deepEqual(describe('text'), { message: 'text', text: 'text', stack: 'text' });
   assert.equal(describe({ code: 3 }).message, '{"code":3}');
+  assert.equal(describe({}).message, '{}');
+  class Refusal {
+    get message() {
+      return 'timed out';
+    }
+  }
+  assert.equal(describe(new Refusal()).message, 'timed out'); // DOMException is like that
 });
 
 test('a trace goes on with what caused the error, and is cut where it is long', () => {

@@ -2,9 +2,38 @@ import assert from 'node:assert/strict';
 import { posix as theirs } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as theirWait } from 'node:timers/promises';
+import promises from '../src/files/promises.ts';
 import { Buffer as OurBuffer } from '../src/node/buffer.ts';
+import fs, * as named from '../src/node/fs.ts';
 import ours from '../src/node/path.ts';
 import timers, { scheduler, setInterval, setTimeout } from '../src/node/timers.ts';
+import { machine } from './fake_host.mjs';
+
+/** A folder of WASI that holds files. */
+class Folder {
+  files = new Map();
+  #find(path) {
+    if (!this.files.has(path)) throw Object.assign(new Error(), { payload: 'no-entry' });
+    return this.files.get(path);
+  }
+  statAt(_how, path) {
+    return { type: 'regular-file', size: BigInt(this.#find(path).length) };
+  }
+  openAt(_follow, path, how) {
+    if (how.create && !this.files.has(path)) this.files.set(path, []);
+    const bytes = this.#find(path);
+    if (how.truncate) bytes.length = 0;
+    return {
+      stat: () => ({ size: BigInt(bytes.length) }),
+      read: (count, at) => [Uint8Array.from(bytes.slice(Number(at), Number(at + count))), true],
+      write: (piece, at) => {
+        bytes.splice(Number(at), piece.length, ...piece);
+        return BigInt(piece.length);
+      },
+      [Symbol.dispose]() {},
+    };
+  }
+}
 
 const PARTS = ['', '/', '//', '.', '..', 'a', 'b.txt', '.c', 'd.', 'e.tar.gz', '/a/', 'a//b', '../x', '...'];
 // Node itself gives "/.." the extension ".".
@@ -83,4 +112,20 @@ test('buffers are cut and joined as those of Node are', () => {
   assert.equal(whole.toString('utf8', 0, 4), 'Pie!', 'a slice is another view of the same bytes');
   assert.ok(part.equals(OurBuffer.from([80, 105, 101])));
   assert.equal(JSON.stringify(part), JSON.stringify(Buffer.from('Pie')));
+});
+
+test('node:fs has the promises, and functions that wait', async () => {
+  assert.equal(fs.promises, promises);
+  assert.equal(named.promises, promises);
+  for (const name of Object.keys(promises)) assert.equal(fs[`${name}Sync`], named[`${name}Sync`], name);
+  const folder = new Folder();
+  machine.folders = [[folder, '/data']];
+  assert.equal(fs.existsSync('/data/a.txt'), false);
+  assert.throws(() => fs.readFileSync('/data/a.txt'), { code: 'ENOENT', syscall: 'open', path: '/data/a.txt' });
+  await assert.rejects(fs.promises.readFile('/other/a.txt'), { code: 'ENOENT' });
+  fs.writeFileSync('/data/a.txt', 'pie');
+  fs.appendFileSync('/data/a.txt', new Uint8Array([33]));
+  assert.equal(fs.readFileSync('/data/a.txt', 'utf8'), 'pie!');
+  assert.equal(await fs.promises.readFile('/data/a.txt', 'utf8'), 'pie!');
+  assert.ok(fs.existsSync('/data/a.txt') && fs.statSync('/data/a.txt').isFile());
 });

@@ -4,7 +4,9 @@ import asyncio
 import dataclasses
 import enum
 import json
-from typing import Any, Literal, NotRequired, TypedDict
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, NewType, NotRequired, TypedDict
 
 import engine
 import pytest
@@ -21,8 +23,9 @@ from inferlet import (
     Sampler,
     _async,
     brle,
+    tools,
 )
-from inferlet._shape import shape_of
+from inferlet._shape import loads, read, shape_of
 
 GREEDY = Sampler.argmax()
 
@@ -231,7 +234,173 @@ def test_a_model_class_describes_itself():
     assert shape.parse("{}") == ("validated", "{}")
 
 
-@pytest.mark.parametrize("kind", [set, object, dict[int, str]])
+class Point(NamedTuple):
+    x: int
+    y: float = 0.0
+
+
+UserId = NewType("UserId", int)
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "document", "value"),
+    [
+        (set[int], {"type": "array", "items": {"type": "integer"}}, "[1,2,1]", {1, 2}),
+        (frozenset, {"type": "array"}, "[1]", frozenset([1])),
+        (Sequence[str], {"type": "array", "items": {"type": "string"}}, '["a"]', ["a"]),
+        (
+            Mapping[str, float],
+            {"type": "object", "additionalProperties": {"type": "number"}},
+            '{"a": 1}',
+            {"a": 1.0},
+        ),
+        (
+            Point,
+            {
+                "type": "array",
+                "prefixItems": [{"type": "integer"}, {"type": "number"}],
+                "minItems": 1,
+                "maxItems": 2,
+            },
+            "[3]",
+            Point(3),
+        ),
+        (UserId, {"type": "integer"}, "7", 7),
+        (typing.List, {"type": "array"}, "[1]", [1]),  # noqa: UP006
+        (typing.Tuple, {"type": "array"}, "[1]", (1,)),  # noqa: UP006
+        (None, {}, "[1e2]", [100.0]),
+    ],
+)
+def test_more_types_have_a_schema(kind, schema, document, value):
+    shape = shape_of(kind)
+    if kind is not None:
+        assert json.loads(shape.schema.schema) == schema
+    parsed = shape.parse(document)
+    assert parsed == value and type(parsed) is type(value)
+
+
+@dataclasses.dataclass
+class Circle:
+    size: int
+
+
+@dataclasses.dataclass
+class Label:
+    size: str
+
+
+@dataclasses.dataclass
+class Box:
+    item: Circle
+
+
+@dataclasses.dataclass
+class Tag:
+    item: Label
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "value"),
+    [
+        (Circle | Label, '{"size": "big"}', Label("big")),
+        (Box | Tag, '{"item": {"size": "big"}}', Tag(Label("big"))),
+        (list[int] | list[Label], '[{"size": "a"}]', [Label("a")]),
+        (dict[str, int] | dict[str, Label], '{"k": {"size": "a"}}', {"k": Label("a")}),
+        (tuple[int, int] | tuple[int, Label], '[1, {"size": "a"}]', (1, Label("a"))),
+        (Point | Label, "[1, 2]", Point(1, 2.0)),
+        (Literal[1] | bool, "true", True),
+        (Circle | None, "null", None),
+    ],
+)
+def test_a_union_is_told_by_all_that_its_members_hold(kind, document, value):
+    parsed = shape_of(kind).parse(document)
+    assert parsed == value and type(parsed) is type(value)
+
+
+def test_classes_of_one_name_have_definitions_of_their_own():
+    def made(kind):
+        @dataclasses.dataclass
+        class Item:
+            value: kind
+
+        return Item
+
+    one, other = made(int), made(str)
+    shape = shape_of(tuple[one, other, one])
+    schema = json.loads(shape.schema.schema)
+    names = [item["$ref"].removeprefix("#/$defs/") for item in schema["prefixItems"]]
+    assert names[0] == names[2] != names[1]
+    kinds = [schema["$defs"][name]["properties"]["value"]["type"] for name in names]
+    assert kinds == ["integer", "string", "integer"]
+
+
+class Described:
+    """Like a model of pydantic, with a definition."""
+
+    def __init__(self, **parts):
+        self.parts = parts
+
+    @classmethod
+    def model_json_schema(cls):
+        definition = {"type": "object", "properties": {"again": {"$ref": "#/$defs/Circle"}}}
+        return {"$ref": "#/$defs/Circle", "$defs": {"Circle": definition}}
+
+    @classmethod
+    def model_validate(cls, value):
+        if not isinstance(value, dict):
+            raise ValueError("no object")
+        return cls(**value)
+
+    model_validate_json = model_validate
+
+
+def test_a_model_class_may_be_a_part_of_a_type():
+    shape = shape_of(tuple[Circle, Described | list[int]])
+    schema = json.loads(shape.schema.schema)
+    assert schema["prefixItems"] == [
+        {"$ref": "#/$defs/Circle"},
+        {"anyOf": [{"$ref": "#/$defs/Circle2"}, {"type": "array", "items": {"type": "integer"}}]},
+    ]
+    again = schema["$defs"]["Circle2"]["properties"]["again"]
+    assert again == {"$ref": "#/$defs/Circle2"}
+    assert shape.parse('[{"size": 1}, {"again": {}}]')[1].parts == {"again": {}}
+    assert shape.parse('[{"size": 1}, [2]]')[1] == [2]
+
+
+def test_older_model_classes_describe_themselves():
+    class Model:
+        @classmethod
+        def schema_json(cls):
+            return '{"type": "object"}'
+
+        @classmethod
+        def parse_raw(cls, text):
+            return ("parsed", text)
+
+    shape = shape_of(Model)
+    assert shape.schema.schema == '{"type": "object"}'
+    assert shape.parse("{}") == ("parsed", "{}")
+
+
+def _refuse(text):
+    return json.loads("no JSON")
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "why"),
+    [
+        (loads, '{"a": 1', "not complete after 3 tokens"),
+        (loads, "[1e999]", "the number 1e999 is greater than a float can hold"),
+        (loads, "[" * 100_000 + "]" * 100_000, "nested too deeply"),
+        (_refuse, "[1]", "^Expecting value"),
+    ],
+)
+def test_a_document_that_cannot_be_read_says_why(parse, text, why):
+    with pytest.raises((PieError, ValueError), match=why):
+        read(parse, text, 3)
+
+
+@pytest.mark.parametrize("kind", [complex, object, dict[int, str]])
 def test_a_type_without_a_schema_is_refused(kind):
     with pytest.raises(TypeError):
         shape_of(kind)
@@ -245,3 +414,35 @@ def test_a_json_schema_may_be_a_dict(model):
     constraint = GrammarConstraint.from_json_schema({"const": 4}, model)
     assert isinstance(constraint, GrammarConstraint)
     assert engine.state.schemas == [{"const": 3}, {"const": 4}]
+
+
+def test_a_tools_wrong_schema_is_an_error_and_no_lack_of_a_format(model, monkeypatch):
+    def refuse(text):
+        def call(*_):
+            raise engine.Err(text)
+
+        monkeypatch.setattr(tools.fallible, "create_tool_matcher", call)
+
+    refuse(
+        "model 'm' has no form of tool calls that a grammar can hold it to, or no tools are given"
+    )
+    assert tools.native_matcher(model, [{}]) is None
+    assert tools.native_grammar(model, [{}]) is None
+    refuse("tool 1: unknown keyword")
+    for native in (tools.native_matcher, tools.native_grammar):
+        with pytest.raises(PieError, match="unknown keyword"):
+            native(model, [{}])
+    known = Matcher(Grammar.from_regex("ab"), model.tokenizer())._raw
+    monkeypatch.setattr(tools.fallible, "create_tool_matcher", lambda *_: known)
+    assert tools.native_matcher(model, [{}]).forced_tokens() == [97, 98]
+
+
+def test_what_is_not_awaited_says_what_is(model):
+    async def main():
+        with Context(model) as ctx:
+            with pytest.raises(TypeError, match="collect_text"):
+                await ctx.user("hi").generate(GREEDY)
+            with pytest.raises(TypeError, match="async for event in stream"):
+                await ctx.generate(GREEDY, decode=True)
+
+    _async.run(main())

@@ -37,6 +37,23 @@ def test_filling_buffers_and_flush_commits_full_pages(model):
         assert engine.state.calls["execute"] == 1
 
 
+def test_a_turn_that_is_open_is_not_opened_again(model):
+    with Context(model) as ctx, Context(model) as again:
+        plain = again.user("hi").generate(GREEDY, max_tokens=2)
+        cued = ctx.user("hi").cue().generate(GREEDY, max_tokens=2)
+        assert ctx.buffer() == again.buffer()
+        assert cued.collect_tokens() == plain.collect_tokens()
+        held = len(ctx.buffer())
+        ctx.generate(GREEDY)  # after what was generated, it is another turn
+        assert len(ctx.buffer()) > held
+        ctx.flush()
+        ctx.cue().flush()
+        assert ctx.generate(GREEDY, auto_flush=True) and not ctx.buffer()
+        ctx.truncate(1)
+        ctx.append([97]).generate(GREEDY)
+        assert len(ctx.buffer()) > 1
+
+
 def test_truncate_crosses_pages(model):
     with filled(model, 11) as ctx:
         ctx.truncate(2)

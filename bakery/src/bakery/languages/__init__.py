@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from bakery.errors import BakeryError
-from bakery.project import Project
+from bakery.project import SUFFIXES, Project
 from bakery.report import Report
 from bakery.toolchain import Missing
 
@@ -77,6 +77,19 @@ def detect(root: Path) -> Language:
             f"{root} looks like {titles} at once", hint=f"choose the language with {flags}"
         )
     return load(found[0])
+
+
+def language_of(project: Project, asked: str | None) -> Language:
+    """The language of a project: the one that the user `asked` for, the one of the file that the
+    user named, or the one that the folder's files tell."""
+    named = SUFFIXES[project.entry.suffix] if project.entry else None
+    if project.entry and asked and named and asked != named:
+        raise BakeryError(
+            f"{project.entry.name} is not a source file in {load(asked).TITLE}",
+            hint=f"leave out --{flag_of(asked)}, or name another file",
+        )
+    known = named or asked
+    return load(known) if known else detect(project.root)
 
 
 def flag_of(name: str) -> str:

@@ -63,6 +63,7 @@ _DIAGNOSTIC = re.compile(
     r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):\d+: (?:fatal )?(?P<kind>error|warning|note): "
 )
 _SUMMARY = re.compile(r"\d+ (?:warnings?|errors?)(?: and \d+ errors?)? generated\.")
+_ENTRY_POINT = re.compile(rb"^\s*PIE_(?:MAIN|HTTP)\s*\(", re.MULTILINE)
 _UNDEFINED = re.compile(r"undefined symbol: (?P<symbol>.+)$", re.MULTILINE)
 
 
@@ -89,7 +90,7 @@ def missing() -> list[Missing]:
 
 def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     """Writes the component to `out`, or raises a BakeryError that names the user's line."""
-    sources = _sources(project.root)
+    sources = _sources_of(project)
     if not sources:
         raise BakeryError(
             f"{project.root} has no C++ sources",
@@ -127,6 +128,20 @@ def _sources(root: Path) -> list[Path]:
     return sorted(
         path.relative_to(root) for path in found if path.suffix in _SUFFIXES and path.is_file()
     )
+
+
+def _sources_of(project: Project) -> list[Path]:
+    """The sources of the program. If the user named one, other programs beside it are left out."""
+    if project.entry is None:
+        return _sources(project.root)
+    entry = project.entry.relative_to(project.root)
+    if project.is_one_file:
+        return [entry]
+    return [entry] + [
+        path
+        for path in _sources(project.root)
+        if path != entry and not _ENTRY_POINT.search((project.root / path).read_bytes())
+    ]
 
 
 def _compiler() -> list[str]:

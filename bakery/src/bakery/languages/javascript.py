@@ -28,7 +28,7 @@ _SETUP = "make setup"
 _ENTRIES = [
     f"{folder}{stem}{suffix}"
     for folder in ("", "src/")
-    for stem in ("index", "main")
+    for stem in ("index", "main", "app")
     for suffix in (".ts", ".mts", ".js", ".mjs")
 ]
 
@@ -60,6 +60,7 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     sdk = sdk_root() / "javascript"
     order = {
         "project": str(project.root),
+        "entry": project.entry.relative_to(project.root).as_posix() if project.entry else None,
         "wit": str(world),
         "sdk": str(sdk.resolve()),
         "modules": str(node_modules()),
@@ -74,7 +75,7 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     done = run([*node, json.dumps(order)], cwd=out.parent, report=report)
     if done.returncode != 0:
         raise _failure(project.root, done.stdout, done.stderr)
-    _link_types(project.root, sdk)
+    _link_types(project.root, sdk, report)
 
 
 def _sdk_names(root: Path) -> list[str]:
@@ -192,10 +193,11 @@ def _npm_install(root: Path, wanted: dict[str, Any], folder: Path, report: Repor
         )
 
 
-def _link_types(root: Path, sdk: Path) -> None:
+def _link_types(root: Path, sdk: Path, report: Report) -> None:
     """Lets editors and `tsc` find the SDK's types, in projects that have a tsconfig.json."""
     if not (root / "tsconfig.json").is_file() or sdk.resolve().parents[1] in root.parents:
         return
+    package = _typed_package(sdk.resolve(), report)
     for name in _sdk_names(root):
         link = root / "node_modules" / name
         try:
@@ -203,9 +205,35 @@ def _link_types(root: Path, sdk: Path) -> None:
             if link.is_symlink():
                 link.unlink()
             if not link.exists():
-                link.symlink_to(sdk.resolve())
+                link.symlink_to(package)
         except OSError:
             pass  # only editors need the link; the component is built
+
+
+def _typed_package(sdk: Path, report: Report) -> Path:
+    """A package like the SDK's that has its declarations too. They are made once: a program's own
+    settings of `tsc` do not fit the SDK's sources."""
+    digest = hashlib.sha256()
+    sources = [*sdk.glob("*.json"), *sdk.glob("src/**/*.ts"), *sdk.glob("generated/**/*.ts")]
+    for path in sorted(sources):
+        digest.update(f"{path}\0".encode() + path.read_bytes())
+    made = cache_dir("js-types") / digest.hexdigest()[:16]
+    with lock(f"js-types-{made.name}"):
+        if made.is_dir():
+            return made
+        scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=made.parent))
+        try:
+            tsc = node_modules() / ".bin" / "tsc"
+            command = [sdk / "scripts" / "build_types.sh", scratch / "types", tsc]
+            if run(command, cwd=scratch, report=report).returncode != 0:
+                return sdk
+            shutil.copy(sdk / "package.json", scratch)
+            for folder in ("src", "generated"):
+                (scratch / folder).symlink_to(sdk / folder)
+            os.replace(scratch, made)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return made
 
 
 def _last_lines(text: str, count: int = 12) -> str:

@@ -12,12 +12,12 @@ import os
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from bakery.errors import BakeryError
-from bakery.languages import python_base, python_imports, python_packages
+from bakery.languages import python_base, python_entry, python_imports, python_packages
 from bakery.languages.python_componentize import APP, componentize
+from bakery.languages.python_entry import Program
 from bakery.project import Project
 from bakery.report import Report
 from bakery.toolchain import Missing, find, sdk_root
@@ -26,7 +26,6 @@ from bakery.wit import HTTP_WORLD, WORLD, write_world
 NAME = "python"
 TITLE = "Python"
 
-ENTRIES = ("main.py", "src/main.py", "app.py", "src/app.py")
 _RESERVED = {"inferlet", "wit_world", "componentize_py_types", "componentize_py_runtime", APP}
 # The folders given with -p appear in the component as /0, /1, …: ours first, then the user's.
 _USER_MOUNT = 1
@@ -34,18 +33,10 @@ _FRAME = re.compile(r'File "/(\d+)/([^"]+)", line (\d+)')
 _NO_MODULE = re.compile(r"No module named '([^']+)'")
 
 
-@dataclass(frozen=True)
-class Program:
-    """The user's entry file, and the folder from which its modules are imported."""
-
-    entry: Path
-    folder: Path
-    kind: str
-    """`program` if it defines `main`, `handler` if it defines `handle`, else `script`."""
-
-
 def detects(root: Path) -> bool:
-    return any((root / name).is_file() for name in ("pyproject.toml", "main.py", "src/main.py"))
+    """A Python project has a pyproject.toml, a requirements.txt, or a usual name of an entry."""
+    names = ("pyproject.toml", "requirements.txt", *python_entry.NAMES)
+    return any((root / name).is_file() for name in names)
 
 
 def missing() -> list[Missing]:
@@ -57,8 +48,10 @@ def missing() -> list[Missing]:
 
 
 def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
-    program = _find_program(project)
-    packages = python_packages.install(python_packages.requirements(project), report=report)
+    program = python_entry.find(project)
+    _check_names(program)
+    wanted = python_packages.requirements(project, report)
+    packages = python_packages.install(wanted, report=report)
     report.step("Snapshotting the Python program")
     found = python_imports.scan(
         program.entry,
@@ -71,11 +64,11 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     scratch = Path(tempfile.mkdtemp(prefix="bakery-python-"))
     try:
         staged = scratch / "program"
-        shutil.copytree(program.folder, staged, ignore=_not_staged)
+        _stage(program, found, staged, whole=not project.is_one_file)
         made = scratch / "component.wasm"
         result = python_base.snapshot(
             project,
-            (program.kind, program.entry.stem, late),
+            (program.kind, program.module, late),
             world=world,
             exports=exports,
             staged=staged,
@@ -98,33 +91,26 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _find_program(project: Project) -> Program:
-    entry = next((project.root / name for name in ENTRIES if (project.root / name).is_file()), None)
-    if entry is None:
-        raise BakeryError(
-            f"{project.root} has no entry file",
-            hint="add a main.py with `async def main(input):`; bakery looks for "
-            + ", ".join(ENTRIES),
-        )
-    folder = entry.parent
+def _check_names(program: Program) -> None:
     for name in sorted(_RESERVED):
-        if (folder / f"{name}.py").exists() or (folder / name).is_dir():
+        if (program.folder / f"{name}.py").exists() or (program.folder / name).is_dir():
             raise BakeryError(
                 f"the module name {name} is reserved for a module that bakery adds",
-                where=str(folder / name),
+                where=str(program.folder / name),
                 hint="rename your module",
             )
-    try:
-        source = entry.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise BakeryError(f"{entry.name} is not UTF-8: {error}", where=f"{entry}:1") from None
-    return Program(entry, folder, _kind_of(source))
 
 
-def _kind_of(source: str) -> str:
-    if python_imports.defines(source, "main"):
-        return "program"
-    return "handler" if python_imports.defines(source, "handle") else "script"
+def _stage(program: Program, found: python_imports.Scan, staged: Path, *, whole: bool) -> None:
+    """Copies the program's folder, if it is `whole` the program's, or else the modules that the
+    program imports from it."""
+    if whole:
+        shutil.copytree(program.folder, staged, ignore=_not_staged)
+        return
+    for source in found.own:
+        target = staged / source.relative_to(program.folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
 
 
 def _not_staged(folder: str, names: list[str]) -> set[str]:
@@ -158,7 +144,7 @@ def _app_source(program: Program, late: list[python_imports.Late], exports: str)
         "from inferlet import _build\n"
         "from wit_world import exports\n\n"
         f"LATE = [\n{lines}]\n"
-        f"_entry = _build.{program.kind}({program.entry.stem!r}, LATE)\n\n"
+        f"_entry = _build.{program.kind}({program.module!r}, LATE)\n\n"
         f"{exports}"
     )
 
@@ -183,7 +169,8 @@ def _explain(output: str, program: Program, found: python_imports.Scan) -> Baker
         message,
         where=where,
         hint=f"if {absent[1].split('.')[0]} is on PyPI, add it to [project].dependencies in "
-        "pyproject.toml; packages with compiled parts do not work in a component",
+        "pyproject.toml or to requirements.txt; packages with compiled parts do not work in a "
+        "component",
     )
 
 

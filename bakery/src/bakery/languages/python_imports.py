@@ -33,8 +33,10 @@ class Import:
 
 @dataclass
 class Scan:
-    """The imports of a program. `where` holds a module's first import in the user's own files."""
+    """The imports of a program. `where` holds a module's first import in the user's own files, and
+    `own` is those of them that it imports."""
 
+    own: list[Path] = field(default_factory=list)
     late: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)  # → required?
     where: dict[str, tuple[Path, int]] = field(default_factory=dict)
 
@@ -46,6 +48,24 @@ def defines(source: str, name: str) -> bool:
     except SyntaxError:  # the syntax may be newer than this interpreter
         return bool(re.search(_BINDS.format(name), source, re.M))
     return any(name in _names_bound_by(statement) for statement in body)
+
+
+def imports_from(source: str, packages: set[str]) -> bool:
+    """Whether a module has relative imports, or imports from one of these packages."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except SyntaxError:
+        return bool(re.search(r"^\s*from\s+\.", source, re.M))
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            named = node.level > 0 or (node.module or "").partition(".")[0] in packages
+        elif isinstance(node, ast.Import):
+            named = any(alias.name.partition(".")[0] in packages for alias in node.names)
+        else:
+            named = False
+        if named:
+            return True
+    return False
 
 
 def _names_bound_by(statement: ast.stmt) -> list[str]:
@@ -72,6 +92,8 @@ def scan(entry: Path, own: Path, others: list[Path], *, script: bool) -> Scan:
             continue
         seen.add(path)
         mine = path.is_relative_to(own)
+        if mine:
+            found.own.append(path)
         package = _package_of(path, [own, *others])
         for item in _imports_in(path, package):
             if item.late or (script and path == entry):

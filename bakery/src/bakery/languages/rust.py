@@ -66,14 +66,20 @@ def missing() -> list[Missing]:
 
 def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     """Writes the component to `out`, or raises a BakeryError that names the user's line."""
+    if not (project.root / "Cargo.toml").is_file():
+        raise BakeryError(
+            f"{project.root} has no Cargo.toml, which a Rust inferlet needs",
+            hint="make a project with `pie new my-app`, and put the program into its src/lib.rs",
+        )
     settings = _read_cargo_toml(project.root / "Cargo.toml")
+    named = _named_library(project, settings)
     profile = "debug" if debug else "release"
-    stamp = _stamp(project.root)
+    stamp = _stamp(project.root, named)
     kept = _kept_component(project.root, profile, stamp)
     report.step(f"compiling {project.manifest.name} ({profile})")
     # No other project may overwrite the component before it is copied.
     with lock(f"rust-{profile}"):
-        crate = _crate(project, settings, report)
+        crate = _crate(project, settings, named, report)
         artifact = _cargo_build(project, crate, settings, stamp, debug=debug, report=report)
         if artifact["fresh"] and not kept.is_file():
             once = f"{stamp}-{time.time_ns()}"
@@ -114,9 +120,21 @@ def _read_cargo_toml(path: Path) -> dict[str, Any]:
         raise BakeryError(f"Cargo.toml is not valid TOML: {error}", where=str(path)) from None
 
 
-def _stamp(root: Path) -> str:
-    """A hash of the project's path and of the names, sizes and times of its files."""
-    digest = hashlib.sha256(str(root).encode())
+def _named_library(project: Project, settings: dict[str, Any]) -> Path | None:
+    """The source file that is compiled instead of the crate's own library, because the user named
+    it."""
+    if project.entry is None:
+        return None
+    library = settings.get("lib")
+    path = library.get("path") if isinstance(library, dict) else None
+    own = project.root / (path if isinstance(path, str) else "src/lib.rs")
+    return None if own.resolve() == project.entry else project.entry
+
+
+def _stamp(root: Path, named: Path | None) -> str:
+    """A hash of the project's path, of the file that the user named, and of the names, sizes and
+    times of the project's files."""
+    digest = hashlib.sha256(f"{root}\0{named or ''}".encode())
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in _NOT_SOURCE)
         for name in sorted(files):
@@ -132,10 +150,13 @@ def _kept_component(root: Path, profile: str, stamp: str) -> Path:
     return cache_dir(f"guests/rust/components/{profile}") / f"{place}-{stamp}.wasm"
 
 
-def _crate(project: Project, settings: dict[str, Any], report: Report) -> Path:
+def _crate(project: Project, settings: dict[str, Any], named: Path | None, report: Report) -> Path:
     """The folder that cargo builds: the project's, or one of links to it."""
     sdk = sdk_root() / "rust" / "inferlet"
-    if not rust_manifest.needs_copy(settings, project.root, sdk):
+    if named:
+        path = named.relative_to(project.root).as_posix()
+        settings = {**settings, "lib": {"path": path, "crate-type": ["cdylib"]}}
+    elif not rust_manifest.needs_copy(settings, project.root, sdk):
         return project.root
     version = project.manifest.version
     folder, notices = rust_manifest.linked(settings, project.root, sdk, version)
@@ -157,7 +178,7 @@ def _cargo_build(
     arguments = ["rustc", "--lib", "--target", _TARGET, "--message-format=json"]
     if features := rust_manifest.sdk_features(settings, project.root):
         arguments += ["--features", ",".join(features)]
-    own_profiles = settings.get("profile", {})
+    own_profiles = rust_manifest.profiles(settings, project.root)
     if not debug:
         arguments.append("--release")
         if "release" not in own_profiles:

@@ -32,6 +32,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 _SDK = "inferlet"
 _KINDS = ("dependencies", "dev-dependencies", "build-dependencies")
+_OF_ROOT = ("patch", "profile", "replace")  # what cargo reads of a workspace's root alone
 _FILES = ("readme", "license-file")  # keys of [package] that name files, which no build reads
 
 
@@ -61,6 +62,12 @@ def workspace_of(settings: dict[str, Any], root: Path) -> Workspace | None:
         if "workspace" in found:
             return Workspace(folder.resolve(), found)
     return None
+
+
+def profiles(settings: dict[str, Any], root: Path) -> dict[str, Any]:
+    """The profiles of the project, which are those of its workspace."""
+    workspace = workspace_of(settings, root)
+    return _table((workspace.settings if workspace else settings).get("profile"))
 
 
 def needs_copy(
@@ -235,6 +242,11 @@ def standalone(
     _link_crates_beside(made, sdk, seen | {root.resolve()})
     if _inherits(made.get("lints")):
         made["lints"] = workspace.shared("lints") if workspace else {}
+    if workspace and workspace.root != root.resolve():
+        for key in _OF_ROOT:
+            made.pop(key, None)
+            if key in workspace.settings:
+                made[key] = _from_folder(workspace.settings[key], workspace.root)
     for crates in _table(made.get("patch")).values():
         _table(crates).pop(_SDK, None)
     # With a workspace of its own, the copy takes no part in one around the cache.

@@ -32,3 +32,11 @@ declare module 'timers/promises' {
   export * from 'inferlet/timers';
   export { default } from 'inferlet/timers';
 }
+declare module 'node:fs' {
+  export * from 'inferlet/node-fs';
+  export { default } from 'inferlet/node-fs';
+}
+declare module 'fs' {
+  export * from 'inferlet/node-fs';
+  export { default } from 'inferlet/node-fs';
+}

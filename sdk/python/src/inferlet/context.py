@@ -52,6 +52,7 @@ class Context:
         self._step_owner: Any = None  # the generator that may repeat the last pass
         self._buffer: list[int] = []
         self._turns = Turns(in_the_middle=_raw is not None)
+        self._cued_at: int | None = None  # the length at which `cue` opened the model's turn
         self._in_pass = False
         self._idle = 0  # open `with ctx.idle()` blocks
 
@@ -87,6 +88,7 @@ class Context:
         clone = type(self)(self.model, name, _raw=ask(self._live().fork))
         clone._buffer = self._buffer.copy()
         clone._turns = self._turns.copy()
+        clone._cued_at = self._cued_at
         return clone
 
     def save(self, name: str | None = None) -> None:
@@ -156,11 +158,19 @@ class Context:
 
     def cue(self) -> Self:
         """Starts the model's turn."""
-        return self._say(turn(Kind.CUE))
+        self._say(turn(Kind.CUE))
+        self._cued_at = self.seq_len + len(self._buffer)
+        return self
+
+    def _open_turn(self) -> None:
+        """Starts the model's turn, unless `cue` has just done so."""
+        if self._cued_at != self.seq_len + len(self._buffer):
+            self.cue()
 
     def _say(self, said: Any) -> Self:
         self._live()
         self._turns.add(self.model, self._buffer, said)
+        self._cued_at = None
         return self
 
     def seal(self) -> Self:
@@ -248,6 +258,7 @@ class Context:
         if _check.whole("n", n) > self.seq_len:
             raise ValueError(f"cannot truncate {n} tokens: the context holds {self.seq_len}")
         self._turns.settle()
+        self._cued_at = None
         if n:
             ask(fallible.truncate_working_page_tokens, self._raw, n)
             self._pages.sync()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import chat, tools
 from . import reasoning as thoughts
@@ -150,6 +150,11 @@ class EventStream:
         if event is None:
             raise StopIteration
         return event
+
+    def __await__(self) -> NoReturn:
+        raise TypeError(
+            "an EventStream is not awaited: use `async for event in stream`, or stream.text()"
+        )
 
     def __aiter__(self) -> EventStream:
         return self

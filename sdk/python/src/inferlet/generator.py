@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, cast
 
 from wit_world.imports import chat as wit_chat
 
 from . import _check
 from ._async import block_on, waits
 from ._chain import run
-from ._shape import shape_of
+from ._shape import read, shape_of
 from ._step import StepLoop
 from ._thoughts import Thoughts, thoughts_of
 from .adapter import MADE_BY, Adapter
@@ -67,7 +66,7 @@ class Generator(StepLoop):
         adapter, zo_seed: apply to every pass.
         horizon: the expected length, for bids.
         seed: makes the choices reproducible; step i draws from seed + i.
-        auto_flush: opens the model's turn (`ctx.cue()`) now.
+        auto_flush: opens the model's turn now, unless `ctx.cue()` has just done so.
 
     Afterwards the last token waits in the context's buffer, so that a conversation simply goes on
     with `ctx.seal()` or `ctx.user(...)`.
@@ -110,7 +109,7 @@ class Generator(StepLoop):
         self._thinks_first = False
 
         if auto_flush:
-            ctx.cue()
+            ctx._open_turn()
         self._stop = frozenset(wit_chat.stop_tokens(ctx.model._raw))
         if stop is not None:
             self._stop |= frozenset(_check.tokens("stop", stop))
@@ -208,9 +207,9 @@ class Generator(StepLoop):
         self, *, schema: Any = None, parse: Callable[[str], Any] | None = None
     ) -> Any:
         """Runs until a JSON document is complete, and returns it. `schema` is a JSON Schema (text
-        or dict), a Schema, a type (a dataclass, a TypedDict, an Enum, `list[int]`, …: the value
-        is one), or a class like pydantic's models; without it, any JSON. `parse` is given the
-        text. A model that reasons may think before it: see `think_first`."""
+        or dict), a Schema, a type (a dataclass, a TypedDict, a NamedTuple, an Enum, `set[int]`, …:
+        the value is one), or a class like pydantic's models; without it, any JSON. `parse` is
+        given the text. A model that reasons may think before it: see `think_first`."""
         if parse is not None and not callable(parse):
             raise TypeError(f"parse must be a function of the text, not {parse!r}")
         shape = shape_of(schema)
@@ -228,12 +227,7 @@ class Generator(StepLoop):
             text = model.tokenizer().decode(tokens, skip_special_tokens=True)
         else:
             text = thoughts.document(model, tokens)
-        try:
-            return (shape.parse if parse is None else parse)(text)
-        except json.JSONDecodeError as error:
-            raise PieError(
-                f"the JSON document is not complete after {self._count} tokens: {error} in {text}"
-            ) from None
+        return read(shape.parse if parse is None else parse, text, self._count)
 
     def _thoughts_before(self, schema: Any) -> Thoughts | None:
         """The marks of thoughts that may come before a document of this schema."""
@@ -268,6 +262,12 @@ class Generator(StepLoop):
         return "".join(parts)
 
     # Step by step.
+
+    def __await__(self) -> NoReturn:
+        raise TypeError(
+            "a Generator is not awaited: await one of its collectors, such as collect_text(), or "
+            "use `async for step in g`"
+        )
 
     def __aiter__(self) -> Generator:
         return self

@@ -37,6 +37,7 @@ class RawContext:
     def truncate_working_page_tokens(self, n: int) -> None:
         """Drops the last `n` tokens. A PieError if there are fewer."""
         self._ctx._turns.settle()
+        self._ctx._cued_at = None
         self._change(fallible.truncate_working_page_tokens, self._raw, _check.whole("n", n))
 
     def committed_page_count(self) -> int:

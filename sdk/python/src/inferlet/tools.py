@@ -13,7 +13,7 @@ from wit_world.imports import tool_use as wit
 
 from . import _check
 from ._event import EventType
-from .errors import ask
+from .errors import PieError, ask
 from .grammar import Grammar, Matcher
 from .model import Model, raw_of
 
@@ -97,16 +97,28 @@ def answer_prefix(model: Model, name: str, value: Any) -> list[int]:
     return wit.answer(raw_of(model), _check.text("name", name), text(value))
 
 
+_NO_FORM = "has no form of tool calls that a grammar can hold"  # in the engine's error
+
+
 def native_grammar(model: Model, schemas: Iterable[Any]) -> Grammar | None:
-    """The grammar of the model's own call format, if it has one."""
-    raw = wit.format(raw_of(model), texts(schemas))
+    """The grammar of the model's own call format, if it has one. A wrong schema is a PieError."""
+    given = texts(schemas)
+    if native_matcher(model, given) is None:  # `format` cannot say what is wrong with a schema
+        return None
+    raw = wit.format(raw_of(model), given)
     return None if raw is None else Grammar(raw)
 
 
 def native_matcher(model: Model, schemas: Iterable[Any]) -> Matcher | None:
-    """A matcher over the model's own call format, or None: `GrammarConstraint(matcher)`."""
-    grammar = native_grammar(model, schemas)
-    return None if grammar is None else Matcher(grammar, model.tokenizer())
+    """A matcher over the model's own call format, or None: `GrammarConstraint(matcher)`. A wrong
+    schema is a PieError."""
+    try:
+        raw = ask(fallible.create_tool_matcher, raw_of(model), texts(schemas))
+    except PieError as error:
+        if _NO_FORM in str(error):
+            return None
+        raise
+    return Matcher._of(raw)
 
 
 def texts(schemas: Iterable[Any]) -> list[str]:
