@@ -6,6 +6,7 @@
 //!
 //! Sources are not trusted. They have limits (`limits.rs`), and every fault is an [`Error`] with its kind and its place.
 mod blame;
+mod budget;
 mod compile;
 mod error;
 mod forced;
@@ -33,4 +34,5 @@ pub use matcher::Matcher;
 pub use source::{Grammar, Kind};
 pub use vocabulary::Vocabulary;
 
+pub(crate) use budget::Budget;
 pub(crate) use schema::checked as checked_schema;

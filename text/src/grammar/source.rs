@@ -1,5 +1,5 @@
 //! The source of a grammar, checked as far as that needs no vocabulary.
-use super::{gbnf, limits, schema, Error, ErrorKind, Place};
+use super::{gbnf, limits, schema, Budget, Error, ErrorKind, Place};
 use crate::{memory, own_stack};
 use llguidance::api::TopLevelGrammar;
 use llguidance::regex_to_lark;
@@ -63,7 +63,7 @@ impl Grammar {
                 column: e.column().max(1),
             })
         })?;
-        let checked = schema::checked(&json)?;
+        let checked = schema::checked(&json, &Budget::default())?;
         Ok(Self::new(Kind::JsonSchema, text, Made::Schema(checked)))
     }
 
@@ -108,7 +108,7 @@ impl Grammar {
     pub fn from_ebnf(text: &str) -> Result<Grammar, Error> {
         check_size(text)?;
         if gbnf::is_gbnf(text) {
-            let lark = on_own_stack(|| gbnf::to_lark(text))?;
+            let lark = on_own_stack(|| gbnf::to_lark(text, &Budget::default()))?;
             return Ok(Self::new(Kind::Gbnf, text, Made::Lark(lark)));
         }
         Self::from_lark(text)
