@@ -12,6 +12,7 @@ mod error;
 mod forced;
 mod gbnf;
 mod history;
+mod lark;
 mod lexer_masks;
 mod limits;
 mod mask;
@@ -35,4 +36,4 @@ pub use source::{Grammar, Kind};
 pub use vocabulary::Vocabulary;
 
 pub(crate) use budget::Budget;
-pub(crate) use schema::checked as checked_schema;
+pub(crate) use schema::{checked as checked_schema, text_expressions};

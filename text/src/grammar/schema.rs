@@ -13,6 +13,7 @@ mod options;
 mod patterns;
 mod references;
 mod rewritten;
+mod texts;
 
 use super::{Budget, Error, ErrorKind, Place};
 use checks::{
@@ -26,6 +27,7 @@ pub use patterns::{check as check_pattern, without_stops, Fault};
 use patterns::{pattern_at, patterns_at};
 use references::References;
 use serde_json::{json, Map, Value as Json};
+pub use texts::expressions as text_expressions;
 
 /// Keywords that say nothing about which documents are valid.
 const ANNOTATIONS: [&str; 15] = [

@@ -325,7 +325,10 @@ mod tests {
         let bytes = |grammar| vocabulary.compile(grammar, 0).unwrap().bytes();
         assert!(bytes(&large) > 100 * large.text().len());
         // One of its owner's grammars is the oldest, and their sum is the largest.
-        let of_first = [&small, &others[0], &others[1]].map(bytes).iter().sum::<usize>();
+        let of_first = [&small, &others[0], &others[1]]
+            .map(bytes)
+            .iter()
+            .sum::<usize>();
         let all = of_first + bytes(&large);
         let first = of_first > bytes(&large);
         vocabulary.kept().drop_beyond(10, all);

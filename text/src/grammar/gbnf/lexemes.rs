@@ -220,7 +220,11 @@ fn goes_on(a: &Automaton, b: &Automaton, behind: &Ranges, budget: &Budget) -> bo
     };
     step(&a.first, &b.first, &mut open, &mut seen);
     while let Some((p, q)) = open.pop() {
-        if a.last.contains(&p) && b.next[q].iter().any(|r| meet(&b.classes[*r], behind, budget)) {
+        if a.last.contains(&p)
+            && b.next[q]
+                .iter()
+                .any(|r| meet(&b.classes[*r], behind, budget))
+        {
             return true;
         }
         step(&a.next[p], &b.next[q], &mut open, &mut seen);
@@ -457,7 +461,9 @@ impl<'a> Follow<'a> {
 
     fn walk(&mut self, part: &Part, behind: &Ranges) {
         match part {
-            Part::Lexeme(lexeme) => self.changed |= add(&mut self.of_lexemes[*lexeme], behind, self.budget),
+            Part::Lexeme(lexeme) => {
+                self.changed |= add(&mut self.of_lexemes[*lexeme], behind, self.budget)
+            }
             Part::Rule(rule) => self.changed |= add(&mut self.of_rules[*rule], behind, self.budget),
             Part::Choice(parts) => parts.iter().for_each(|part| self.walk(part, behind)),
             Part::Sequence(parts) => {

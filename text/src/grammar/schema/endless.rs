@@ -53,7 +53,9 @@ fn ends(schema: &Json, ending: &HashSet<&str>, budget: &Budget) -> bool {
                 let property = schema.get("properties").and_then(|all| all.get(name));
                 let other = schema.get("additionalProperties");
                 let other = other.filter(|_| schema.get("patternProperties").is_none());
-                property.or(other).is_none_or(|one| ends(one, ending, budget))
+                property
+                    .or(other)
+                    .is_none_or(|one| ends(one, ending, budget))
             })
         }),
         Some("array") => {

@@ -11,7 +11,10 @@ pub fn check_exact(value: &Json, pointer: &str) -> Result<(), Error> {
     match inexact(value) {
         None => Ok(()),
         Some((path, number)) => Err(unsupported(
-            &path.iter().rev().fold(pointer.to_string(), |at, key| below(&at, key)),
+            &path
+                .iter()
+                .rev()
+                .fold(pointer.to_string(), |at, key| below(&at, key)),
             format!("{number} is not enforced exactly: numbers end at 2^53"),
         )),
     }
@@ -30,8 +33,12 @@ fn inexact(value: &Json) -> Option<(Vec<String>, &Number)> {
             let is_exact = number.as_f64().is_some_and(|float| float.abs() < EXACT);
             (!is_exact).then(|| (Vec::new(), number))
         }
-        Json::Array(items) => (items.iter().enumerate()).find_map(|(i, item)| under(i.to_string(), item)),
-        Json::Object(entries) => entries.iter().find_map(|(key, item)| under(key.clone(), item)),
+        Json::Array(items) => {
+            (items.iter().enumerate()).find_map(|(i, item)| under(i.to_string(), item))
+        }
+        Json::Object(entries) => entries
+            .iter()
+            .find_map(|(key, item)| under(key.clone(), item)),
         _ => None,
     }
 }

@@ -109,12 +109,15 @@ impl Rewriter<'_> {
         }
         if let Some(condition) = entries.get("if") {
             for key in ["if", "then", "else"] {
-                entries.get(key).map_or(Ok(()), |one| self.budget.copy(one))?;
+                entries
+                    .get(key)
+                    .map_or(Ok(()), |one| self.budget.copy(one))?;
             }
             let branch = |key: &str| entries.get(key).cloned().unwrap_or(json!(true));
             let (then, other) = (branch("then"), branch("else"));
             if then != json!(true) || other != json!(true) {
-                let not = Negation::new(self.root, self.budget).of(condition, &below(pointer, "if"))?;
+                let not =
+                    Negation::new(self.root, self.budget).of(condition, &below(pointer, "if"))?;
                 also.push(json!({"anyOf": [
                     {"allOf": [condition, then]},
                     {"allOf": [not, other]},

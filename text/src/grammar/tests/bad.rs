@@ -316,11 +316,16 @@ fn schemas_that_grow_as_they_are_checked_are_refused() {
     let patterns = format!("{{\"patternProperties\": {{{patterns}}}}}");
     // Each reference leads to a schema that is most of the source.
     let chain = nested(110, r#"{"items": "#, "}");
-    let overlapping = listed(100, &|n| format!("{{\"$ref\": \"#/$defs/a{}\"}}", "/items".repeat(n)));
+    let overlapping = listed(100, &|n| {
+        format!("{{\"$ref\": \"#/$defs/a{}\"}}", "/items".repeat(n))
+    });
     let wide = listed(20_000, &|_| r#"{"type": "string"}"#.into());
     let overlapping = format!(
         "{{\"anyOf\": [{overlapping}], \"$defs\": {{\"a\": {}}}}}",
-        chain.replace(r#"{"type": "integer"}"#, &format!("{{\"anyOf\": [{wide}]}}"))
+        chain.replace(
+            r#"{"type": "integer"}"#,
+            &format!("{{\"anyOf\": [{wide}]}}")
+        )
     );
     // Each pointer is a megabyte long.
     let long = listed(10_000, &|n| format!("\"p{n}\": {{\"multipleOf\": 2}}"));
