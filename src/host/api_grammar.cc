@@ -20,8 +20,8 @@ Result<uint32_t> MakeGrammar(Process& process, std::string_view source, Make mak
       PIE_TRY(Await<Grammar>(process, wait, [&]() -> Result<std::shared_ptr<Pending<Grammar>>> {
         Charge charge = process.NewCharge();  // for the copy, until it is checked
         if (!charge.Grow(source.size())) return PassMemoryLimit(process);
-        return RunLater<Grammar>(
-            process.engine().grammar_work(), process.user()->name, "grammars",
+        return RunGrammarWork<Grammar>(
+            process,
             [make, text = std::string(source), charge = std::move(charge)] { return make(text); });
       }));
   return grammar ? InsertGrammar(process, *std::move(grammar)) : 0;
@@ -61,14 +61,16 @@ Result<uint32_t> InsertGrammar(Process& process, Grammar grammar) {
 
 Result<uint32_t> NewMatcher(Process& process, const Grammar& grammar, uint32_t model, Wait& wait) {
   const GrammarVocabulary& vocabulary = *process.engine().models()[model].vocabulary;
-  if (!wait.has_ticket && vocabulary.Has(grammar)) {
-    return InsertMatcher(process, PIE_TRY(Matcher::Make(vocabulary, grammar)), NameOf(grammar));
+  if (!wait.has_ticket) {
+    if (auto matcher = Matcher::OfCompiled(vocabulary, grammar)) {
+      return InsertMatcher(process, *std::move(matcher), NameOf(grammar));
+    }
   }
   auto matcher = PIE_TRY(Await<Matcher>(process, wait, [&] {
-    return RunLater<Matcher>(process.engine().grammar_work(), process.user()->name, "grammars",
-                             [vocabulary, grammar, user = process.user()->name] {
-                               return Matcher::Make(vocabulary, grammar, user);
-                             });
+    return RunGrammarWork<Matcher>(process,
+                                   [vocabulary, grammar, user = process.user()->name] {
+                                     return Matcher::Make(vocabulary, grammar, user);
+                                   });
   }));
   return matcher ? InsertMatcher(process, *std::move(matcher), NameOf(grammar)) : 0;
 }
@@ -127,8 +129,9 @@ Status ConstraintsConstrain(Process& process, uint32_t pass, uint32_t matcher) {
   if (!Keep(process, *open, kMatcherBytes + BytesBeyond(guest->matcher))) {
     return std::unexpected(*open->refusal);
   }
-  open->matchers.push_back(
-      {.matcher = guest->matcher.Fork(), .name = guest->name, .compiled = guest->compiled});
+  open->matchers.push_back({.matcher = PIE_TRY(guest->matcher.Fork()),
+                            .name = guest->name,
+                            .compiled = guest->compiled});
   open->followers.push_back(*PIE_TRY(process.handles().matchers.Get(matcher)));
   return {};
 }
@@ -137,7 +140,7 @@ Result<uint32_t> ConstraintsFork(Process& process, uint32_t matcher) {
   Charge charge = process.NewCharge();
   if (!charge.Grow(BytesBeyond(guest->matcher))) return PassMemoryLimit(process);
   return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
-      guest->matcher.Fork(), guest->name, std::move(charge), guest->compiled));
+      PIE_TRY(guest->matcher.Fork()), guest->name, std::move(charge), guest->compiled));
 }
 Status ConstraintsRollback(Process& process, uint32_t matcher, uint32_t tokens) {
   return PIE_TRY(MatcherOf(process, matcher))->matcher.Rollback(tokens);

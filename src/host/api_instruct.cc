@@ -206,9 +206,8 @@ Result<std::optional<T>> AwaitWork(Process& process, std::span<const Str> tools,
     size_t bytes = texts.size() * sizeof(std::string);
     for (const std::string& text : texts) bytes += text.size();
     if (!charge.Grow(bytes)) return PassMemoryLimit(process);
-    return RunLater<T>(process.engine().grammar_work(), process.user()->name, "grammars",
-                       [work = std::move(work), texts = std::move(texts),
-                        charge = std::move(charge)] { return work(texts); });
+    return RunGrammarWork<T>(process, [work = std::move(work), texts = std::move(texts),
+                                       charge = std::move(charge)] { return work(texts); });
   });
 }
 

@@ -47,7 +47,7 @@ Status GuestMatcher::Accept(std::span<const uint32_t> tokens) {
       if (Status back = matcher.Rollback(taken); !back) return back;
     }
     if (!paid) {
-      matcher = matcher.Fork();  // gives back the memory of the text that was rolled back
+      matcher = PIE_TRY(matcher.Fork());  // gives back the memory of the text that was rolled back
       charge.Resize(BytesBeyond(matcher));
       return Fail(Code::kExhausted, "memory limit: the text of {} takes too much memory", name);
     }

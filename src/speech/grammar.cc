@@ -66,10 +66,6 @@ Status GrammarVocabulary::Compile(const Grammar& grammar) const {
   return {};
 }
 
-bool GrammarVocabulary::Has(const Grammar& grammar) const {
-  return pie_bridge::pie_grammar_is_compiled(raw_.get(), grammar.raw());
-}
-
 void Matcher::Free::operator()(pie_bridge::Matcher* raw) const {
   pie_bridge::pie_matcher_free(raw);
 }
@@ -80,6 +76,13 @@ Result<Matcher> Matcher::Make(const GrammarVocabulary& vocabulary, const Grammar
   const uint64_t owner = std::hash<std::string_view>()(user);
   auto* raw = pie_bridge::pie_matcher_new(vocabulary.raw(), grammar.raw(), owner, error.get());
   if (raw == nullptr) return Fail(Code::kInvalid, "grammar: {}", error.text());
+  return Matcher(raw);
+}
+
+std::optional<Matcher> Matcher::OfCompiled(const GrammarVocabulary& vocabulary,
+                                           const Grammar& grammar) {
+  auto* raw = pie_bridge::pie_matcher_of_compiled(vocabulary.raw(), grammar.raw());
+  if (raw == nullptr) return std::nullopt;
   return Matcher(raw);
 }
 
@@ -141,8 +144,11 @@ void Matcher::Reset() {
   pie_bridge::pie_matcher_reset(raw_.get());
 }
 
-Matcher Matcher::Fork() const {
-  return Matcher(pie_bridge::pie_matcher_fork(raw_.get()));
+Result<Matcher> Matcher::Fork() const {
+  BridgeOut error;
+  auto* raw = pie_bridge::pie_matcher_fork(raw_.get(), error.get());
+  if (raw == nullptr) return Fail(Code::kInternal, "matcher: {}", error.text());
+  return Matcher(raw);
 }
 
 }  // namespace pie

@@ -57,8 +57,6 @@ class GrammarVocabulary {
   // Compiles the grammar, unless it is compiled already. Takes up to seconds, so no step or device
   // thread may call it.
   Status Compile(const Grammar& grammar) const;
-  // Whether it is compiled already, so that a Matcher is made at once.
-  bool Has(const Grammar& grammar) const;
   const pie_bridge::GrammarVocabulary* raw() const { return raw_.get(); }
 
  private:
@@ -72,6 +70,10 @@ class Matcher {
   // kept, one of the user with the most grammars is dropped.
   static Result<Matcher> Make(const GrammarVocabulary& vocabulary, const Grammar& grammar,
                               std::string_view user = "");
+  // Makes a matcher of a grammar that is compiled already. Returns none if it is not, and never
+  // compiles.
+  static std::optional<Matcher> OfCompiled(const GrammarVocabulary& vocabulary,
+                                           const Grammar& grammar);
 
   // Advances by all tokens, or by none. Fails if one of them does not fit.
   Status Accept(std::span<const uint32_t> tokens);
@@ -93,7 +95,7 @@ class Matcher {
   // Whether nothing may follow, or the last token ended a turn.
   bool is_terminated() const;
   void Reset();
-  Matcher Fork() const;
+  Result<Matcher> Fork() const;
 
  private:
   struct Free {

@@ -57,7 +57,7 @@ TEST_F(GrammarTest, MasksAreBitsToo) {
 TEST_F(GrammarTest, ForksAndRollbacks) {
   Matcher matcher = *Begin(Grammar::FromEbnf("root ::= \"ab\" | \"ac\" \"d\"*"));
   ASSERT_TRUE(matcher.Accept(Bytes("a")));
-  Matcher fork = matcher.Fork();
+  Matcher fork = *matcher.Fork();
   ASSERT_TRUE(matcher.Accept(Bytes("b")));
   EXPECT_TRUE(matcher.is_terminated());
   ASSERT_TRUE(fork.Accept(Bytes("cdd")));
@@ -66,6 +66,13 @@ TEST_F(GrammarTest, ForksAndRollbacks) {
   ASSERT_TRUE(fork.Accept(Bytes("b")));
   matcher.Reset();
   EXPECT_EQ(*matcher.MaskRuns(), (Tokens{'a', 1}));
+}
+
+TEST_F(GrammarTest, ACompiledGrammarGivesAMatcherAtOnce) {
+  const auto grammar = Grammar::FromRegex("at once");
+  EXPECT_FALSE(Matcher::OfCompiled(vocabulary_, *grammar));
+  ASSERT_TRUE(vocabulary_.Compile(*grammar));
+  EXPECT_EQ(Matcher::OfCompiled(vocabulary_, *grammar)->MaskRuns(), (Tokens{'a', 1}));
 }
 
 TEST_F(GrammarTest, SourcesAreKept) {

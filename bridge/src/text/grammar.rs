@@ -141,16 +141,17 @@ pub unsafe extern "C" fn pie_grammar_compile(
     answer(error, compiled.map(|_| Vec::new()))
 }
 
-/// Whether the grammar is compiled already.
+/// A matcher of a grammar that is compiled already; null if it is not. Never compiles.
 #[no_mangle]
-pub unsafe extern "C" fn pie_grammar_is_compiled(
+pub unsafe extern "C" fn pie_matcher_of_compiled(
     vocabulary: *const GrammarVocabulary,
     grammar: *const Grammar,
-) -> bool {
-    guarded(false, || match (*vocabulary).made.get() {
-        Some(Ok(made)) => made.has(&(*grammar).0),
-        _ => false,
-    })
+) -> *mut Matcher {
+    let made = guarded(None, || match (*vocabulary).made.get() {
+        Some(Ok(made)) => made.kept_matcher(&(*grammar).0),
+        _ => None,
+    });
+    made.map_or(std::ptr::null_mut(), |matcher| Box::into_raw(Box::new(Matcher(matcher))))
 }
 
 /// A matcher at the beginning of a text. Compiles the grammar if that was not done, for the user that `owner` stands
@@ -171,10 +172,13 @@ pub unsafe extern "C" fn pie_matcher_new(
     give(error, made)
 }
 
-/// Another matcher at the same place.
+/// Another matcher at the same place. Returns null, and a text in `error`, when the matcher is broken.
 #[no_mangle]
-pub unsafe extern "C" fn pie_matcher_fork(matcher: *const Matcher) -> *mut Matcher {
-    Box::into_raw(Box::new(Matcher((*matcher).0.fork())))
+pub unsafe extern "C" fn pie_matcher_fork(
+    matcher: *const Matcher,
+    error: *mut Out,
+) -> *mut Matcher {
+    give(error, guarded(broken(), || Ok(Matcher((*matcher).0.fork()))))
 }
 
 #[no_mangle]
@@ -246,7 +250,7 @@ pub unsafe extern "C" fn pie_matcher_compiled_bytes(matcher: *const Matcher) -> 
 /// Whether the text has ended.
 #[no_mangle]
 pub unsafe extern "C" fn pie_matcher_is_terminated(matcher: *const Matcher) -> bool {
-    (*matcher).0.is_terminated()
+    guarded(false, || (*matcher).0.is_terminated())
 }
 
 /// Goes back to the beginning of a text.

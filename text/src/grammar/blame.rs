@@ -2,7 +2,7 @@
 //! the rest compiles.
 use super::schema::{self, below};
 use super::source::{Grammar, Kind};
-use super::{limits, Error, Place};
+use super::{limits, Budget, Error, Place};
 use serde_json::Value as Json;
 use std::time::Instant;
 
@@ -86,7 +86,8 @@ impl<F: Fn(Json) -> bool> Search<F> {
             return false;
         }
         let mut changed = self.source.clone();
-        change(&mut changed) && schema::checked(&changed).is_ok_and(&self.compiles)
+        let budget = Budget::until(self.until);
+        change(&mut changed) && schema::checked(&changed, &budget).is_ok_and(&self.compiles)
     }
 }
 

@@ -5,7 +5,7 @@ use super::permits::{Permit, Permits};
 use super::source::Grammar;
 use super::tokens::Tokens;
 use super::walk::{Origin, Walk};
-use super::{limits, Error, ErrorKind, Place};
+use super::{limits, Error, ErrorKind};
 use crate::memory;
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::TokTrie;
@@ -25,6 +25,8 @@ pub struct Compiled {
     bytes: usize,
     /// Whether tokens are forced where the grammar leaves no choice.
     forces: bool,
+    /// Whether the crate can take tokens back. It cannot where a rule has `max_tokens` or `stop`.
+    goes_back: bool,
 }
 
 impl Compiled {
@@ -45,6 +47,10 @@ impl Compiled {
 
     pub(super) fn forces(&self) -> bool {
         self.forces
+    }
+
+    pub(super) fn goes_back(&self) -> bool {
+        self.goes_back
     }
 
     /// A walk that begins. There are several lexers, so that threads seldom wait for one another. Each is a copy of one
@@ -145,6 +151,7 @@ fn build(
         .map_err(|error| explained(&error.to_string(), grammar))?;
     parser.start_without_prompt();
     let forces = tokens.is_exact() && !parser.parser.grammar().lexer_spec().no_forcing;
+    let goes_back = parser.parser.grammar().lexer_spec().can_rollback();
     let masks = LexerMasks::new(tokens, &parser);
     let base = Origin::new(parser, masks);
     // The first mask fills caches that every walk needs, and finds grammars that no text can match.
@@ -162,6 +169,7 @@ fn build(
         vocab_size: trie.vocab_size() as u32,
         stops: trie.eos_tokens().to_vec(),
         forces,
+        goes_back,
         base: Mutex::new(base),
         origins: Mutex::default(),
         bytes: 0,
@@ -204,8 +212,7 @@ fn write_ahead(walk: &mut Matcher, trie: &TokTrie) {
 fn explained(text: &str, grammar: &Grammar) -> Error {
     let line = text.lines().next().unwrap_or_default().trim();
     let (place, message) = match position(line) {
-        Some((place, rest)) if grammar.has_own_positions() => (Some(place), rest),
-        Some((_, rest)) => (None, rest),
+        Some((line, column, rest)) => (grammar.place(line, column), rest),
         None => (None, line),
     };
     let lower = message.to_lowercase();
@@ -243,13 +250,9 @@ fn explained(text: &str, grammar: &Grammar) -> Error {
 }
 
 /// `at 3(7): message`, or the same without `at`.
-fn position(line: &str) -> Option<(Place, &str)> {
+fn position(line: &str) -> Option<(usize, usize, &str)> {
     let rest = line.strip_prefix("at ").unwrap_or(line);
     let (numbers, message) = rest.split_once("): ")?;
     let (line, column) = numbers.split_once('(')?;
-    let place = Place::Position {
-        line: line.parse().ok()?,
-        column: column.parse().ok()?,
-    };
-    Some((place, message))
+    Some((line.parse().ok()?, column.parse().ok()?, message))
 }

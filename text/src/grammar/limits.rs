@@ -8,12 +8,21 @@ pub const SOURCE_BYTES: usize = 2 << 20;
 pub const DEPTH: usize = 128;
 /// Parts of a GBNF rule that is still written out where it is used.
 pub const WRITTEN_OUT: usize = 4_096;
+/// Rules of a GBNF grammar. They are walked by recursion.
+pub const RULES: usize = 10_000;
+/// Parts of all rules together, when those that are not kept are written out.
+pub const PARTS: usize = 200_000;
 /// Bytes of a GBNF grammar that was translated to Lark.
 pub const LARK_BYTES: usize = 4 << 20;
+/// Repetitions of one another in GBNF, such as `a*+`.
+pub const REPEATED: usize = 8;
 /// The largest count of a repetition in GBNF.
 pub const REPETITIONS: u32 = 4_096;
 /// Schemas that the references of a schema lead to. The crate follows chains of them by recursion.
 pub const DEFINITIONS: usize = 2_000;
+/// How long the check of a source may take, and its work in units of `Budget`: a second or two, and some hundred megabytes.
+pub const CHECK_TIME: Duration = Duration::from_secs(5);
+pub const CHECK_WORK: usize = 50_000_000;
 /// How long a grammar may take to compile.
 pub const COMPILE_TIME: Duration = Duration::from_secs(5);
 /// The tokens that a compilation writes ahead, and the time that it may take for them.
@@ -26,9 +35,9 @@ pub const BLAME_BYTES: usize = 64 << 10;
 pub const COMPILING: usize = 2;
 /// The stack of a compilation: schemas and expressions are walked by recursion.
 pub const STACK_BYTES: usize = 64 << 20;
-/// Compiled grammars that a vocabulary keeps, and the bytes of their sources.
+/// Compiled grammars that a vocabulary keeps, and their bytes, with those of their sources.
 pub const KEPT: usize = 128;
-pub const KEPT_BYTES: usize = 16 << 20;
+pub const KEPT_BYTES: usize = 256 << 20;
 /// Lexers that the texts of a compiled grammar share, and what one may have cost before no further text uses it: the
 /// states of one that costs more take too much memory.
 pub const LEXERS: usize = 4;

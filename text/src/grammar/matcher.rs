@@ -59,7 +59,7 @@ impl Matcher {
         if ends {
             self.ended = true;
         } else if fit < tokens.len() {
-            self.walk.go_back(fit).map_err(failed)?;
+            self.go_back(fit, self.known())?;
             let place = self.taken() + fit;
             let what = match place {
                 0 => "cannot begin the text",
@@ -189,7 +189,7 @@ impl Matcher {
         self.check()?;
         self.next = None;
         let end = usize::from(self.ended && tokens > 0);
-        self.walk.go_back(tokens - end).map_err(failed)?;
+        self.go_back(tokens - end, self.taken() - tokens)?;
         self.ended &= tokens == 0;
         self.tokens.truncate(self.tokens.len() - tokens);
         self.trail.go_back(self.tokens.len());
@@ -198,8 +198,7 @@ impl Matcher {
 
     /// Goes back to the beginning of a text, also after an error.
     pub fn reset(&mut self) {
-        let known = self.tokens.len() - usize::from(self.ended);
-        if self.walk.state.is_error() || self.walk.go_back(known).is_err() {
+        if self.walk.state.is_error() || self.go_back(self.known(), 0).is_err() {
             self.counted(|own| own.walk = own.compiled.start());
         }
         self.tokens.clear();
@@ -228,6 +227,29 @@ impl Matcher {
         self.tokens.len()
     }
 
+    /// The tokens that the crate has taken.
+    fn known(&self) -> usize {
+        self.tokens.len() - usize::from(self.ended)
+    }
+
+    /// Takes back the last `tokens` tokens of the crate, so that the first `kept` of the text stay.
+    fn go_back(&mut self, tokens: usize, kept: usize) -> Result<(), Error> {
+        if self.compiled.goes_back() {
+            return self.walk.go_back(tokens).map_err(failed);
+        }
+        if tokens == 0 {
+            return Ok(());
+        }
+        self.counted(|own| {
+            let mut walk = own.compiled.start();
+            let text = &own.tokens[..kept];
+            walk.state.consume_tokens(text).map_err(failed)?;
+            own.walk = walk;
+            own.trail = Trail::default();
+            Ok(())
+        })
+    }
+
     /// Adds what the work allocates to the memory of the matcher.
     fn counted<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let (value, bytes) = memory::counted(|| work(&mut *self));
@@ -253,8 +275,9 @@ impl Matcher {
             Err(_) => {}
         }
         let mut walk = self.compiled.start_alone();
-        let known = &self.tokens[..self.tokens.len() - usize::from(self.ended)];
-        walk.state.consume_tokens(known).map_err(failed)?;
+        walk.state
+            .consume_tokens(&self.tokens[..self.known()])
+            .map_err(failed)?;
         self.walk = walk;
         self.trail = Trail::default(); // of another lexer
         history::ask(None);

@@ -6,11 +6,13 @@
 //!
 //! Sources are not trusted. They have limits (`limits.rs`), and every fault is an [`Error`] with its kind and its place.
 mod blame;
+mod budget;
 mod compile;
 mod error;
 mod forced;
 mod gbnf;
 mod history;
+mod lark;
 mod lexer_masks;
 mod limits;
 mod mask;
@@ -33,4 +35,5 @@ pub use matcher::Matcher;
 pub use source::{Grammar, Kind};
 pub use vocabulary::Vocabulary;
 
-pub(crate) use schema::checked as checked_schema;
+pub(crate) use budget::Budget;
+pub(crate) use schema::{checked as checked_schema, text_expressions};

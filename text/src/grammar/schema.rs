@@ -13,8 +13,9 @@ mod options;
 mod patterns;
 mod references;
 mod rewritten;
+mod texts;
 
-use super::{Error, ErrorKind, Place};
+use super::{Budget, Error, ErrorKind, Place};
 use checks::{
     check_bounds, check_counts, check_items, checked_bound, checked_count, checked_names,
     checked_type, has_control, refused,
@@ -26,6 +27,7 @@ pub use patterns::{check as check_pattern, without_stops, Fault};
 use patterns::{pattern_at, patterns_at};
 use references::References;
 use serde_json::{json, Map, Value as Json};
+pub use texts::expressions as text_expressions;
 
 /// Keywords that say nothing about which documents are valid.
 const ANNOTATIONS: [&str; 15] = [
@@ -47,13 +49,15 @@ const ANNOTATIONS: [&str; 15] = [
 ];
 
 /// The schema as the crate is given it.
-pub fn checked(schema: &Json) -> Result<Json, Error> {
-    let rewritten = rewritten::rewritten(schema)?;
+pub fn checked(schema: &Json, budget: &Budget) -> Result<Json, Error> {
+    let rewritten = rewritten::rewritten(schema, budget)?;
     let schema = rewritten.as_ref().unwrap_or(schema);
     let mut walk = Walk {
-        references: References::new(schema),
-        ground: Ground::new(schema),
+        budget,
+        references: References::new(schema, budget)?,
+        ground: Ground::new(schema, budget),
         multiples: Vec::new(),
+        multiple: None,
         is_composed: is_composed(schema),
         intersects: false,
         open_names: false,
@@ -70,7 +74,7 @@ pub fn checked(schema: &Json) -> Result<Json, Error> {
     if let (Json::Object(made), false) = (&mut made, definitions.is_empty()) {
         made.insert("$defs".into(), Json::Object(definitions));
     }
-    if let Some(name) = endless::find(&made) {
+    if let Some(name) = endless::find(&made, budget)? {
         let name = name.strip_prefix("#/$defs/").unwrap_or_default();
         return Err(invalid(
             walk.references.pointer_of(name),
@@ -118,10 +122,12 @@ pub fn below(pointer: &str, key: &str) -> String {
 }
 
 struct Walk<'a> {
+    budget: &'a Budget,
     references: References<'a>,
     ground: Ground<'a>,
-    /// Every `multipleOf`, with its pointer.
-    multiples: Vec<(numbers::Decimal, String)>,
+    /// Every `multipleOf`, and the pointer of the first one.
+    multiples: Vec<numbers::Decimal>,
+    multiple: Option<String>,
     /// Whether a value may have to fit several schemas, as a look at the source says before the walk.
     is_composed: bool,
     /// Whether a value may have to fit several schemas.
@@ -136,6 +142,7 @@ impl<'a> Walk<'a> {
     /// `owner` is the definition that this schema belongs to as long as it applies to the same value; empty elsewhere
     /// is the root's.
     fn schema(&mut self, schema: &'a Json, pointer: &str, owner: &str) -> Result<Json, Error> {
+        self.budget.spend(20 + pointer.len() / 16)?;
         let entries = match schema {
             Json::Bool(_) => return Ok(schema.clone()),
             Json::Object(entries) => entries,
@@ -146,6 +153,7 @@ impl<'a> Walk<'a> {
                 ))
             }
         };
+        self.budget.spend(80)?;
         let mut made = Map::new();
         // What becomes a schema of `allOf`, because the keyword that it is written with may be taken.
         let mut also: Vec<Json> = Vec::new();
@@ -153,6 +161,7 @@ impl<'a> Walk<'a> {
         let old_items = entries.get("items").is_some_and(Json::is_array);
         check_items(entries, old_items, pointer)?;
         for (key, value) in entries {
+            self.budget.spend(10 + (pointer.len() + key.len()) / 16)?;
             let here = below(pointer, key);
             if is_annotation(key) {
                 continue;
@@ -165,7 +174,7 @@ impl<'a> Walk<'a> {
                 "$id" | "id" if pointer.is_empty() => continue,
                 "$defs" | "definitions" => continue, // those that are referred to are walked
                 "uniqueItems" if *value == json!(false) => continue,
-                "$ref" => match self.references.resolve(value, &here, owner)? {
+                "$ref" => match self.references.resolve(value, &here, owner, self.budget)? {
                     Json::Bool(false) => return Ok(json!(false)),
                     target => target,
                 },
@@ -184,9 +193,12 @@ impl<'a> Walk<'a> {
                 "properties" => self.map(value, &here)?,
                 "patternProperties" => {
                     let schemas = self.map(value, &here)?;
-                    patterns_at(schemas, &here)?
+                    patterns_at(schemas, &here, self.budget)?
                 }
-                "type" => checked_type(value, &here)?,
+                "type" => {
+                    self.budget.copy(value)?;
+                    checked_type(value, &here)?
+                }
                 "const" => self.literal(value, &here)?,
                 "enum" => match value.as_array() {
                     Some(values) if !values.is_empty() => self.literal(value, &here)?,
@@ -199,12 +211,15 @@ impl<'a> Walk<'a> {
                 }
                 "multipleOf" => {
                     let (number, passed) = numbers::checked_multiple(value, &here)?;
-                    self.multiples.push((number, here));
+                    self.add_multiple(number, here);
                     passed
                 }
-                "required" => checked_names(key, value, &here)?,
+                "required" => {
+                    self.budget.copy(value)?;
+                    checked_names(key, value, &here)?
+                }
                 "pattern" => match value.as_str() {
-                    Some(pattern) => json!(pattern_at(pattern, &here)?),
+                    Some(pattern) => json!(pattern_at(pattern, &here, self.budget)?),
                     None => return Err(invalid(&here, "`pattern` is a regular expression")),
                 },
                 "format" => match formats::format_of(value, entries, &here)? {
@@ -212,7 +227,7 @@ impl<'a> Walk<'a> {
                     Format::Schema(schema) => {
                         if let Some(multiple) = schema.get("multipleOf") {
                             let (number, _) = numbers::checked_multiple(multiple, &here)?;
-                            self.multiples.push((number, here));
+                            self.add_multiple(number, here);
                         }
                         also.push(schema);
                         continue;
@@ -293,6 +308,7 @@ impl<'a> Walk<'a> {
 
     /// A value of `const` or the values of `enum`.
     fn literal(&mut self, value: &Json, here: &str) -> Result<Json, Error> {
+        self.budget.copy(value)?;
         numbers::check_exact(value, here)?;
         if has_control(value) {
             self.control.get_or_insert_with(|| here.into());
@@ -300,10 +316,14 @@ impl<'a> Walk<'a> {
         Ok(value.clone())
     }
 
+    fn add_multiple(&mut self, number: numbers::Decimal, here: String) {
+        self.multiples.push(number);
+        self.multiple.get_or_insert(here);
+    }
+
     fn check_multiples(&self) -> Result<(), Error> {
-        let all: Vec<_> = self.multiples.iter().map(|(one, _)| *one).collect();
-        match self.multiples.first() {
-            Some((_, pointer)) if self.intersects && !numbers::can_be_combined(&all) => {
+        match &self.multiple {
+            Some(pointer) if self.intersects && !numbers::can_be_combined(&self.multiples) => {
                 Err(unsupported(
                     pointer,
                     "`multipleOf` is too large to be combined with the other schemas",

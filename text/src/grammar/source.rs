@@ -1,5 +1,6 @@
 //! The source of a grammar, checked as far as that needs no vocabulary.
-use super::{gbnf, limits, schema, Error, ErrorKind, Place};
+use super::lark::Lark;
+use super::{gbnf, limits, schema, Budget, Error, ErrorKind, Place};
 use crate::{memory, own_stack};
 use llguidance::api::TopLevelGrammar;
 use llguidance::regex_to_lark;
@@ -34,7 +35,7 @@ pub struct Grammar {
 #[derive(Debug)]
 enum Made {
     Schema(Json),
-    Lark(String),
+    Lark(Lark),
 }
 
 impl Grammar {
@@ -63,7 +64,7 @@ impl Grammar {
                 column: e.column().max(1),
             })
         })?;
-        let checked = schema::checked(&json)?;
+        let checked = schema::checked(&json, &Budget::default())?;
         Ok(Self::new(Kind::JsonSchema, text, Made::Schema(checked)))
     }
 
@@ -98,18 +99,18 @@ impl Grammar {
         }
         let inner = schema::without_stops(inner);
         let lark = match inner.as_str() {
-            "" => "start: \"\"".into(),
+            "" => "start: \"\"".to_string(),
             inner => format!("start: /{}/", regex_to_lark(inner, "")),
         };
-        Ok(Self::new(Kind::Regex, pattern, Made::Lark(lark)))
+        Ok(Self::new(Kind::Regex, pattern, Made::Lark(lark.into())))
     }
 
     /// GBNF if a rule is written with `::=`, otherwise Lark.
     pub fn from_ebnf(text: &str) -> Result<Grammar, Error> {
         check_size(text)?;
         if gbnf::is_gbnf(text) {
-            let lark = on_own_stack(|| gbnf::to_lark(text))?;
-            return Ok(Self::new(Kind::Gbnf, text, Made::Lark(lark)));
+            let lark = on_own_stack(|| gbnf::to_lark(text, &Budget::default()))?;
+            return Ok(Self::new(Kind::Gbnf, text, Made::Lark(lark.into())));
         }
         Self::from_lark(text)
     }
@@ -118,13 +119,21 @@ impl Grammar {
     pub fn from_lark(text: &str) -> Result<Grammar, Error> {
         check_size(text)?;
         check_depth(text)?;
-        Ok(Self::new(Kind::Lark, text, Made::Lark(text.into())))
+        let lark = on_own_stack(|| Lark::checked(text, &Budget::default()))?;
+        Ok(Self::new(Kind::Lark, text, Made::Lark(lark)))
+    }
+
+    /// Lark whose schemas were checked.
+    pub(crate) fn from_checked_lark(text: &str) -> Result<Grammar, Error> {
+        check_size(text)?;
+        let lark = Lark::from(text.to_string());
+        Ok(Self::new(Kind::Lark, text, Made::Lark(lark)))
     }
 
     fn new(kind: Kind, text: &str, made: Made) -> Grammar {
         let made_bytes = match &made {
             Made::Schema(_) => 0, // whoever reads the schema counts
-            Made::Lark(lark) => lark.len(),
+            Made::Lark(lark) => lark.text().len(),
         };
         Grammar {
             kind,
@@ -152,15 +161,20 @@ impl Grammar {
         (self.kind, self.text.clone())
     }
 
-    /// Whether positions that the crate names are positions in the text.
-    pub(super) fn has_own_positions(&self) -> bool {
-        self.kind == Kind::Lark
+    /// The place in the text of a place that the crate names; none if that is in a translation.
+    pub(super) fn place(&self, line: usize, column: usize) -> Option<Place> {
+        match &*self.made {
+            Made::Lark(lark) if self.kind == Kind::Lark => {
+                Some(lark.place_in(&self.text, line, column))
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn top_level(&self) -> TopLevelGrammar {
         match &*self.made {
             Made::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
-            Made::Lark(lark) => TopLevelGrammar::from_lark(lark.clone()),
+            Made::Lark(lark) => TopLevelGrammar::from_lark(lark.text().into()),
         }
     }
 }

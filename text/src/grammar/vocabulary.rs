@@ -1,9 +1,10 @@
 //! A tokenizer as grammars see it, and the grammars that were compiled for it. Shared by threads.
 use super::compile::{compile, permit, Compiled};
-use super::running::{Running, Turn};
+use super::permits::Permit;
+use super::running::{Lead, Running, Turn};
 use super::source::{Grammar, Kind};
 use super::tokens::Tokens;
-use super::{limits, Error, Matcher};
+use super::{limits, Error, ErrorKind, Matcher};
 use crate::tokenizer::Tokenizer;
 use llguidance::earley::SlicedBiasComputer;
 use llguidance::toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenizerEnv};
@@ -43,21 +44,37 @@ impl Vocabulary {
     /// asks.
     pub fn compile(&self, grammar: &Grammar, owner: u64) -> Result<Arc<Compiled>, Error> {
         let until = Instant::now() + limits::COMPILE_TIME;
-        if let Some(found) = self.kept().get(grammar) {
-            return Ok(found);
-        }
-        if let Some(running) = self.running.find(&grammar.key()) {
-            return running.wait(until);
-        }
-        // A compilation that waits for its permit is not running: another owner may begin it earlier.
-        let permit = permit(owner, until)?;
-        let lead = match self.running.join(grammar.key()) {
-            Turn::Own(lead) => lead,
-            Turn::Others(running) => {
-                drop(permit);
-                return running.wait(until);
+        loop {
+            if let Some(found) = self.kept().get(grammar) {
+                return Ok(found);
             }
-        };
+            let running = match self.running.find(&grammar.key()) {
+                Some(running) => running,
+                None => {
+                    // A compilation that waits for its permit is not running: another owner may begin it earlier.
+                    let permit = permit(owner, until)?;
+                    match self.running.join(grammar.key()) {
+                        Turn::Own(lead) => return self.lead(lead, grammar, owner, permit, until),
+                        Turn::Others(running) => running,
+                    }
+                }
+            };
+            match running.wait(until) {
+                // Whoever compiled it had less time left than this caller has.
+                Err(error) if error.kind == ErrorKind::TooSlow && Instant::now() < until => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn lead(
+        &self,
+        lead: Lead,
+        grammar: &Grammar,
+        owner: u64,
+        permit: Permit,
+        until: Instant,
+    ) -> Result<Arc<Compiled>, Error> {
         let found = self.kept().get(grammar); // another has ended meanwhile
         let outcome = match found {
             Some(found) => Ok(found),
@@ -69,8 +86,15 @@ impl Vocabulary {
         outcome
     }
 
+    /// A matcher of a grammar that is compiled already; none if it is not.
+    pub fn kept_matcher(&self, grammar: &Grammar) -> Option<Matcher> {
+        let found = self.kept().get(grammar);
+        found.map(Matcher::new)
+    }
+
     /// Whether [`Vocabulary::compile`] would return at once.
-    pub fn has(&self, grammar: &Grammar) -> bool {
+    #[cfg(test)]
+    pub(super) fn has(&self, grammar: &Grammar) -> bool {
         self.kept().get(grammar).is_some()
     }
 
@@ -111,7 +135,6 @@ fn slices() -> Vec<String> {
 #[derive(Default)]
 struct Kept {
     all: HashMap<Key, Entry>,
-    bytes: usize,
     uses: u64,
 }
 
@@ -133,27 +156,31 @@ impl Kept {
 
     fn put(&mut self, grammar: &Grammar, compiled: Arc<Compiled>, owner: u64) {
         self.uses += 1;
-        let key = grammar.key();
-        let size = key.1.len();
         let used = self.uses;
         let entry = Entry {
             compiled,
             used,
             owner,
         };
-        if self.all.insert(key, entry).is_none() {
-            self.bytes += size;
-        }
+        self.all.insert(grammar.key(), entry);
+        self.drop_beyond(limits::KEPT, limits::KEPT_BYTES);
+    }
+
+    /// Drops grammars until these limits are kept. The last one stays, however large it is.
+    fn drop_beyond(&mut self, most: usize, bytes: usize) {
+        // A grammar grows while texts use it, so it is weighed anew.
+        let weights: HashMap<Key, usize> = (self.all.iter())
+            .map(|(key, entry)| (key.clone(), key.1.len() + entry.compiled.bytes()))
+            .collect();
+        let mut sum: usize = weights.values().sum();
         loop {
-            let many = self.all.len() > limits::KEPT;
-            let large = self.bytes > limits::KEPT_BYTES && self.all.len() > 1;
-            let next = match (many, large) {
+            let next = match (self.all.len() > most, sum > bytes && self.all.len() > 1) {
                 (true, _) => self.oldest_of_largest(|_| 1),
-                (_, true) => self.oldest_of_largest(|key| key.1.len()),
+                (_, true) => self.oldest_of_largest(|key| weights[key]),
                 _ => return,
             };
             let Some(key) = next else { return };
-            self.bytes -= key.1.len();
+            sum -= weights[&key];
             self.all.remove(&key);
         }
     }
@@ -258,5 +285,57 @@ impl TokenizerEnv for Env {
     /// The crate must not force tokens: it keeps some that the tokenizer would write otherwise (`forced.rs`).
     fn tokenize_is_canonical(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::compile::too_slow;
+    use super::*;
+
+    fn vocabulary() -> Vocabulary {
+        let tokenizer = Tokenizer::from_bytes(&["<|end|>"]).unwrap();
+        Vocabulary::new(Arc::new(tokenizer), &[256]).unwrap()
+    }
+
+    #[test]
+    fn who_waited_for_a_compilation_that_was_too_slow_tries_again() {
+        let vocabulary = vocabulary();
+        let grammar = Grammar::from_regex("a+").unwrap();
+        let Turn::Own(lead) = vocabulary.running.join(grammar.key()) else {
+            panic!("nobody compiles it")
+        };
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| vocabulary.compile(&grammar, 0).is_ok());
+            lead.end(Err(too_slow()));
+            assert!(waiter.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn what_is_kept_weighs_what_it_takes() {
+        let vocabulary = vocabulary();
+        let regex = |text: &str| Grammar::from_regex(text).unwrap();
+        let (small, large) = (regex("a+"), regex("(a|b)*a(a|b){6}"));
+        let others = [1, 2].map(|n| regex(&format!("[0-9]{{{n}}}")));
+        assert!(vocabulary.kept_matcher(&small).is_none());
+        for (owner, grammar) in [(1, &small), (2, &large), (1, &others[0]), (1, &others[1])] {
+            vocabulary.compile(grammar, owner).unwrap();
+        }
+        let bytes = |grammar| vocabulary.compile(grammar, 0).unwrap().bytes();
+        assert!(bytes(&large) > 100 * large.text().len());
+        // One of its owner's grammars is the oldest, and their sum is the largest.
+        let of_first = [&small, &others[0], &others[1]]
+            .map(bytes)
+            .iter()
+            .sum::<usize>();
+        let all = of_first + bytes(&large);
+        let first = of_first > bytes(&large);
+        vocabulary.kept().drop_beyond(10, all);
+        assert_eq!(vocabulary.has(&small), !first);
+        assert_eq!(vocabulary.has(&large), first);
+        vocabulary.kept().drop_beyond(1, usize::MAX);
+        vocabulary.kept().drop_beyond(10, 0);
+        assert_eq!(vocabulary.kept().all.len(), 1, "the last one stays");
     }
 }

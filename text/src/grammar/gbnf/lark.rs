@@ -2,16 +2,17 @@
 use super::lexemes::{cut, is_nullable, Part};
 use super::parse::Node;
 use super::rules::Rules;
-use crate::grammar::{limits, Error, ErrorKind};
+use crate::grammar::{limits, Budget, Error, ErrorKind};
 use std::fmt::Write;
 
-pub fn write(rules: &Rules) -> Result<String, Error> {
-    let cut = cut(rules);
+pub fn write(rules: &Rules, budget: &Budget) -> Result<String, Error> {
+    let cut = cut(rules, budget)?;
     let mut out = String::new();
     let nullable: Vec<bool> = cut.lexemes.iter().map(is_nullable).collect();
     for (rule, body) in cut.bodies.iter().enumerate() {
         let Some(body) = body else { continue };
         let _ = writeln!(out, "{}: {}", name(rule), written(body, &nullable));
+        check_size(&out)?;
     }
     for (number, lexeme) in cut.lexemes.iter().enumerate() {
         let mut regex = String::new();
@@ -22,17 +23,22 @@ pub fn write(rules: &Rules) -> Result<String, Error> {
             regex.push_str("()");
         }
         let _ = writeln!(out, "L{number}: /{regex}/{some}");
-        if out.len() > limits::LARK_BYTES {
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "the grammar is larger than {} bytes as Lark",
-                    limits::LARK_BYTES
-                ),
-            ));
-        }
+        check_size(&out)?;
     }
     Ok(out)
+}
+
+fn check_size(lark: &str) -> Result<(), Error> {
+    if lark.len() <= limits::LARK_BYTES {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::TooLarge,
+        format!(
+            "the grammar is larger than {} bytes as Lark",
+            limits::LARK_BYTES
+        ),
+    ))
 }
 
 fn name(rule: usize) -> String {

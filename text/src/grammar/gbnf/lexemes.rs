@@ -5,7 +5,8 @@
 //! which that cannot be shown are taken apart into single characters, which are always safe among themselves.
 use super::parse::{merged, Node};
 use super::rules::Rules;
-use std::collections::HashSet;
+use crate::grammar::{Budget, Error};
+use std::collections::{HashMap, HashSet};
 
 pub type Ranges = Vec<(char, char)>;
 
@@ -34,7 +35,7 @@ pub struct Cut {
 /// More characters than this in all lexemes together are not examined: all pieces are taken apart.
 const POSITIONS: usize = 1_000;
 
-pub fn cut(rules: &Rules) -> Cut {
+pub fn cut(rules: &Rules, budget: &Budget) -> Result<Cut, Error> {
     let mut apart: HashSet<usize> = HashSet::new();
     loop {
         let mut cutter = Cutter {
@@ -42,6 +43,7 @@ pub fn cut(rules: &Rules) -> Cut {
             pieces: 0,
             lexemes: Vec::new(),
             from: Vec::new(),
+            known: HashMap::new(),
         };
         let bodies = rules
             .bodies
@@ -52,11 +54,11 @@ pub fn cut(rules: &Rules) -> Cut {
         let (lexemes, from) = (cutter.lexemes, cutter.from);
         let cut = Cut { bodies, lexemes };
         let before = apart.len();
-        for lexeme in conflicts(&cut) {
+        for lexeme in conflicts(&cut, budget)? {
             apart.extend(from[lexeme]);
         }
         if apart.len() == before {
-            return cut;
+            return Ok(cut);
         }
     }
 }
@@ -68,6 +70,8 @@ struct Cutter<'a> {
     lexemes: Vec<Node>,
     /// The piece that each lexeme is; none for a single character.
     from: Vec<Option<usize>>,
+    /// Single characters that are lexemes already.
+    known: HashMap<Ranges, usize>,
 }
 
 impl Cutter<'_> {
@@ -108,7 +112,7 @@ impl Cutter<'_> {
                 least: *least,
                 most: *most,
             },
-            Node::Class(_) => self.single(node),
+            Node::Class(ranges) => self.single(ranges),
         }
     }
 
@@ -118,8 +122,8 @@ impl Cutter<'_> {
         if self.apart.contains(&number) {
             return self.singles(&node);
         }
-        if matches!(node, Node::Class(_)) {
-            return self.single(&node);
+        if let Node::Class(ranges) = &node {
+            return self.single(ranges);
         }
         self.lexemes.push(node);
         self.from.push(Some(number));
@@ -129,7 +133,7 @@ impl Cutter<'_> {
     fn singles(&mut self, node: &Node) -> Part {
         let mut all = |nodes: &[Node]| nodes.iter().map(|node| self.singles(node)).collect();
         match node {
-            Node::Class(_) => self.single(node),
+            Node::Class(ranges) => self.single(ranges),
             Node::Rule(rule) => Part::Rule(*rule),
             Node::Sequence(nodes) => Part::Sequence(all(nodes)),
             Node::Choice(nodes) => Part::Choice(all(nodes)),
@@ -141,14 +145,14 @@ impl Cutter<'_> {
         }
     }
 
-    fn single(&mut self, node: &Node) -> Part {
-        let found = self.lexemes.iter().position(|known| known == node);
-        let number = found.unwrap_or_else(|| {
-            self.lexemes.push(node.clone());
-            self.from.push(None);
-            self.lexemes.len() - 1
-        });
-        Part::Lexeme(number)
+    fn single(&mut self, ranges: &Ranges) -> Part {
+        if let Some(number) = self.known.get(ranges) {
+            return Part::Lexeme(*number);
+        }
+        self.lexemes.push(Node::Class(ranges.clone()));
+        self.from.push(None);
+        self.known.insert(ranges.clone(), self.lexemes.len() - 1);
+        Part::Lexeme(self.lexemes.len() - 1)
     }
 }
 
@@ -162,35 +166,52 @@ fn is_regular(node: &Node) -> bool {
 }
 
 /// Lexemes that the lexer could wrongly prefer, and those over which it could wrongly prefer another.
-fn conflicts(cut: &Cut) -> HashSet<usize> {
-    let automata: Vec<Automaton> = cut.lexemes.iter().map(Automaton::new).collect();
-    let size: usize = automata.iter().map(|a| a.classes.len()).sum();
+fn conflicts(cut: &Cut, budget: &Budget) -> Result<HashSet<usize>, Error> {
+    let size: usize = cut.lexemes.iter().map(characters).sum();
+    budget.spend(size)?;
     if size > POSITIONS {
-        return (0..cut.lexemes.len()).collect();
+        return Ok((0..cut.lexemes.len()).collect());
     }
-    let follow = Follow::new(cut, &automata).of_lexemes;
+    let automata: Vec<Automaton> = (cut.lexemes.iter())
+        .map(|lexeme| Automaton::new(lexeme, budget))
+        .collect();
+    let follow = Follow::new(cut, &automata, budget)?.of_lexemes;
     let mut found = HashSet::new();
     for (a, behind) in follow.iter().enumerate() {
         for b in 0..automata.len() {
             if !(found.contains(&a) && found.contains(&b))
-                && goes_on(&automata[a], &automata[b], behind)
+                && goes_on(&automata[a], &automata[b], behind, budget)
             {
                 found.extend([a, b]);
             }
         }
+        budget.check()?;
     }
-    found
+    Ok(found)
+}
+
+/// The characters of a lexeme.
+fn characters(node: &Node) -> usize {
+    match node {
+        Node::Class(_) => 1,
+        Node::Rule(_) => 0,
+        Node::Sequence(nodes) | Node::Choice(nodes) => nodes.iter().map(characters).sum(),
+        Node::Repeat { node, .. } => characters(node),
+    }
 }
 
 /// Whether some match of `a` can be continued in `b` by one of the characters `behind`.
-fn goes_on(a: &Automaton, b: &Automaton, behind: &Ranges) -> bool {
+fn goes_on(a: &Automaton, b: &Automaton, behind: &Ranges, budget: &Budget) -> bool {
     let width = b.classes.len();
     let mut seen = vec![false; a.classes.len() * width];
     let mut open: Vec<(usize, usize)> = Vec::new();
     let step = |p: &[usize], q: &[usize], open: &mut Vec<(usize, usize)>, seen: &mut [bool]| {
+        if !budget.take(1 + p.len() * q.len() / 8) {
+            return;
+        }
         for &p in p {
             for &q in q {
-                if !seen[p * width + q] && meet(&a.classes[p], &b.classes[q]) {
+                if !seen[p * width + q] && meet(&a.classes[p], &b.classes[q], budget) {
                     seen[p * width + q] = true;
                     open.push((p, q));
                 }
@@ -199,7 +220,11 @@ fn goes_on(a: &Automaton, b: &Automaton, behind: &Ranges) -> bool {
     };
     step(&a.first, &b.first, &mut open, &mut seen);
     while let Some((p, q)) = open.pop() {
-        if a.last.contains(&p) && b.next[q].iter().any(|r| meet(&b.classes[*r], behind)) {
+        if a.last.contains(&p)
+            && b.next[q]
+                .iter()
+                .any(|r| meet(&b.classes[*r], behind, budget))
+        {
             return true;
         }
         step(&a.next[p], &b.next[q], &mut open, &mut seen);
@@ -207,8 +232,21 @@ fn goes_on(a: &Automaton, b: &Automaton, behind: &Ranges) -> bool {
     false
 }
 
-fn meet(a: &[(char, char)], b: &[(char, char)]) -> bool {
-    a.iter().any(|x| b.iter().any(|y| x.0 <= y.1 && y.0 <= x.1))
+/// Both are in order.
+fn meet(mut a: &[(char, char)], mut b: &[(char, char)], budget: &Budget) -> bool {
+    if !budget.take(1 + (a.len() + b.len()) / 4) {
+        return false;
+    }
+    while let ([x, rest_a @ ..], [y, rest_b @ ..]) = (a, b) {
+        if x.0 <= y.1 && y.0 <= x.1 {
+            return true;
+        }
+        match x.1 < y.1 {
+            true => a = rest_a,
+            false => b = rest_b,
+        }
+    }
+    false
 }
 
 /// A lexeme's characters and their order. Counts are left out, so that it matches more than the lexeme does, never less.
@@ -228,7 +266,7 @@ struct Ends {
 }
 
 impl Automaton {
-    fn new(node: &Node) -> Automaton {
+    fn new(node: &Node, budget: &Budget) -> Automaton {
         let mut made = Automaton {
             classes: Vec::new(),
             first: Vec::new(),
@@ -236,24 +274,25 @@ impl Automaton {
             next: Vec::new(),
             nullable: false,
         };
-        let ends = made.add(node);
+        let ends = made.add(node, budget);
         made.first = ends.first;
         made.last = ends.last.into_iter().collect();
         made.nullable = ends.nullable;
         made
     }
 
-    fn join(&mut self, last: &[usize], first: &[usize]) {
+    fn join(&mut self, last: &[usize], first: &[usize], budget: &Budget) {
         for &p in last {
-            for &q in first {
-                if !self.next[p].contains(&q) {
-                    self.next[p].push(q);
-                }
+            if !budget.take(1 + (self.classes.len() + first.len()) / 8) {
+                return;
             }
+            let mut known = vec![false; self.classes.len()];
+            self.next[p].iter().for_each(|q| known[*q] = true);
+            self.next[p].extend(first.iter().filter(|q| !known[**q]));
         }
     }
 
-    fn add(&mut self, node: &Node) -> Ends {
+    fn add(&mut self, node: &Node, budget: &Budget) -> Ends {
         match node {
             Node::Class(ranges) => {
                 self.classes.push(ranges.clone());
@@ -272,8 +311,8 @@ impl Automaton {
                     nullable: true,
                 };
                 for node in nodes {
-                    let ends = self.add(node);
-                    self.join(&whole.last, &ends.first);
+                    let ends = self.add(node, budget);
+                    self.join(&whole.last, &ends.first, budget);
                     if whole.nullable {
                         whole.first.extend(&ends.first);
                     }
@@ -292,7 +331,7 @@ impl Automaton {
                     nullable: false,
                 };
                 for node in nodes {
-                    let ends = self.add(node);
+                    let ends = self.add(node, budget);
                     whole.first.extend(ends.first);
                     whole.last.extend(ends.last);
                     whole.nullable |= ends.nullable;
@@ -300,9 +339,9 @@ impl Automaton {
                 whole
             }
             Node::Repeat { node, least, most } => {
-                let mut ends = self.add(node);
+                let mut ends = self.add(node, budget);
                 if *most != Some(1) {
-                    self.join(&ends.last, &ends.first);
+                    self.join(&ends.last, &ends.first, budget);
                 }
                 ends.nullable |= *least == 0;
                 ends
@@ -324,6 +363,7 @@ pub fn is_nullable(node: &Node) -> bool {
 /// The characters that may follow each lexeme.
 struct Follow<'a> {
     automata: &'a [Automaton],
+    budget: &'a Budget,
     /// What a rule may begin with, and whether it may be empty.
     begins: Vec<(Ranges, bool)>,
     of_rules: Vec<Ranges>,
@@ -331,7 +371,10 @@ struct Follow<'a> {
     changed: bool,
 }
 
-fn add(to: &mut Ranges, more: &Ranges) -> bool {
+fn add(to: &mut Ranges, more: &Ranges, budget: &Budget) -> bool {
+    if more.is_empty() || !budget.take(10 + to.len() + more.len()) {
+        return false;
+    }
     let mut all = to.clone();
     all.extend(more);
     let all = merged(all);
@@ -341,10 +384,11 @@ fn add(to: &mut Ranges, more: &Ranges) -> bool {
 }
 
 impl<'a> Follow<'a> {
-    fn new(cut: &'a Cut, automata: &'a [Automaton]) -> Self {
+    fn new(cut: &'a Cut, automata: &'a [Automaton], budget: &'a Budget) -> Result<Self, Error> {
         let rules = cut.bodies.len();
         let mut made = Follow {
             automata,
+            budget,
             begins: vec![(vec![], false); rules],
             of_rules: vec![vec![]; rules],
             of_lexemes: vec![vec![]; automata.len()],
@@ -356,9 +400,10 @@ impl<'a> Follow<'a> {
                     continue;
                 };
                 let begins = made.begin(body);
-                made.changed |= add(&mut made.begins[rule].0, &begins.0);
+                made.changed |= add(&mut made.begins[rule].0, &begins.0, budget);
                 made.changed |= made.begins[rule].1 != begins.1;
                 made.begins[rule].1 |= begins.1;
+                budget.check()?;
             }
         }
         made.changed = true;
@@ -368,24 +413,29 @@ impl<'a> Follow<'a> {
                     let behind = made.of_rules[rule].clone();
                     made.walk(body, &behind);
                 }
+                budget.check()?;
             }
         }
-        made
+        Ok(made)
     }
 
     fn begin(&self, part: &Part) -> (Ranges, bool) {
+        self.budget.take(1);
         match part {
             Part::Lexeme(lexeme) => {
                 let automaton = &self.automata[*lexeme];
-                let ranges = automaton.first.iter().flat_map(|p| &automaton.classes[*p]);
-                (merged(ranges.copied().collect()), automaton.nullable)
+                let mut all = Ranges::new();
+                for class in automaton.first.iter().map(|p| &automaton.classes[*p]) {
+                    add(&mut all, class, self.budget);
+                }
+                (all, automaton.nullable)
             }
             Part::Rule(rule) => self.begins[*rule].clone(),
             Part::Sequence(parts) => {
                 let mut all = (vec![], true);
                 for part in parts {
                     let (ranges, nullable) = self.begin(part);
-                    add(&mut all.0, &ranges);
+                    add(&mut all.0, &ranges, self.budget);
                     all.1 = nullable;
                     if !nullable {
                         break;
@@ -397,7 +447,7 @@ impl<'a> Follow<'a> {
                 let mut all = (vec![], false);
                 for part in parts {
                     let (ranges, nullable) = self.begin(part);
-                    add(&mut all.0, &ranges);
+                    add(&mut all.0, &ranges, self.budget);
                     all.1 |= nullable;
                 }
                 all
@@ -411,8 +461,10 @@ impl<'a> Follow<'a> {
 
     fn walk(&mut self, part: &Part, behind: &Ranges) {
         match part {
-            Part::Lexeme(lexeme) => self.changed |= add(&mut self.of_lexemes[*lexeme], behind),
-            Part::Rule(rule) => self.changed |= add(&mut self.of_rules[*rule], behind),
+            Part::Lexeme(lexeme) => {
+                self.changed |= add(&mut self.of_lexemes[*lexeme], behind, self.budget)
+            }
+            Part::Rule(rule) => self.changed |= add(&mut self.of_rules[*rule], behind, self.budget),
             Part::Choice(parts) => parts.iter().for_each(|part| self.walk(part, behind)),
             Part::Sequence(parts) => {
                 let mut behind = behind.clone();
@@ -422,13 +474,13 @@ impl<'a> Follow<'a> {
                     if !nullable {
                         behind.clear();
                     }
-                    add(&mut behind, &ranges);
+                    add(&mut behind, &ranges, self.budget);
                 }
             }
             Part::Repeat { part, most, .. } => {
                 let mut behind = behind.clone();
                 if *most != Some(1) {
-                    add(&mut behind, &self.begin(part).0);
+                    add(&mut behind, &self.begin(part).0, self.budget);
                 }
                 self.walk(part, &behind);
             }

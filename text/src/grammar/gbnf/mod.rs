@@ -9,7 +9,7 @@ mod lexemes;
 mod parse;
 mod rules;
 
-use super::Error;
+use super::{Budget, Error};
 
 /// Whether a text is GBNF and not Lark: `::=` stands outside of texts, classes and comments.
 pub fn is_gbnf(text: &str) -> bool {
@@ -20,7 +20,7 @@ pub fn is_gbnf(text: &str) -> bool {
     })
 }
 
-pub fn to_lark(text: &str) -> Result<String, Error> {
-    let rules = rules::Rules::new(parse::parse(text)?)?;
-    lark::write(&rules)
+pub fn to_lark(text: &str, budget: &Budget) -> Result<String, Error> {
+    let rules = rules::Rules::new(parse::parse(text)?, budget)?;
+    lark::write(&rules, budget)
 }

@@ -33,6 +33,12 @@ impl Spot {
             column: self.column,
         })
     }
+
+    fn too_large(self, text: String) -> Error {
+        let mut error = self.error(text);
+        error.kind = ErrorKind::TooLarge;
+        error
+    }
 }
 
 /// What each rule matches, by its number. Number 0 is `root`.
@@ -53,6 +59,9 @@ pub fn parse(text: &str) -> Result<Vec<Node>, Error> {
         let name = parser.name()?;
         parser.define(spot)?;
         let rule = parser.number(&name);
+        if bodies.len() >= limits::RULES {
+            return Err(spot.too_large(format!("there are more than {} rules", limits::RULES)));
+        }
         let body = parser.choice()?;
         if let Some(')' | ']' | '}') = parser.peek() {
             return Err(parser.spot.error("this bracket closes nothing"));
@@ -165,9 +174,7 @@ impl Parser {
         self.depth += 1;
         if self.depth > limits::DEPTH {
             let text = format!("brackets are nested more than {} deep", limits::DEPTH);
-            let mut error = self.spot.error(text);
-            error.kind = ErrorKind::TooLarge;
-            return Err(error);
+            return Err(self.spot.too_large(text));
         }
         let mut branches = vec![self.sequence()?];
         while self.peek() == Some('|') {
@@ -224,6 +231,7 @@ impl Parser {
     }
 
     fn repeated(&mut self, mut node: Node) -> Result<Node, Error> {
+        let mut times = 0;
         while let Some(c) = self.peek() {
             let spot = self.spot;
             let (least, most) = match c {
@@ -232,10 +240,12 @@ impl Parser {
                 '?' => (0, Some(1)),
                 '{' => {
                     self.next();
+                    self.skip();
                     let least = self.count()?;
                     let most = match self.peek() {
                         Some(',') => {
                             self.next();
+                            self.skip();
                             match self.peek() {
                                 Some('}') => None,
                                 _ => Some(self.count()?),
@@ -256,6 +266,11 @@ impl Parser {
                 }
                 _ => break,
             };
+            times += 1;
+            if times > limits::REPEATED {
+                let text = format!("more than {} repetitions of one another", limits::REPEATED);
+                return Err(spot.too_large(text));
+            }
             self.next();
             self.skip();
             node = Node::Repeat {
@@ -273,6 +288,7 @@ impl Parser {
             digits.push(c);
             self.next();
         }
+        self.skip();
         match digits.parse::<u32>() {
             Ok(count) if count <= limits::REPETITIONS => Ok(count),
             _ => Err(spot.error(format!(

@@ -1,6 +1,7 @@
 //! The rules of a grammar, made as regular as they can be.
 use super::parse::Node;
-use crate::grammar::{limits, Error};
+use crate::grammar::{limits, Budget, Error, ErrorKind};
+use std::cell::Cell;
 
 pub struct Rules {
     pub bodies: Vec<Node>,
@@ -9,8 +10,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub fn new(mut bodies: Vec<Node>) -> Result<Rules, Error> {
-        if !ends(&bodies)[0] {
+    pub fn new(mut bodies: Vec<Node>, budget: &Budget) -> Result<Rules, Error> {
+        if !ends(&bodies, budget)?[0] {
             return Err(Error::invalid(
                 "no text can match the grammar: the rule `root` never ends",
             ));
@@ -29,50 +30,81 @@ impl Rules {
             .collect();
         let mut made = Rules { bodies, kept };
         made.kept[0] = true;
+        let left = Cell::new(limits::PARTS);
         for number in 0..made.bodies.len() {
             if made.kept[number] {
-                made.bodies[number] = made.written_out(&made.bodies[number]);
+                made.bodies[number] = made.written_out(&made.bodies[number], &left)?;
             }
         }
         Ok(made)
     }
 
-    /// `node`, with the bodies of the rules that are not kept in place of their names.
-    fn written_out(&self, node: &Node) -> Node {
-        let all = |nodes: &[Node]| nodes.iter().map(|node| self.written_out(node)).collect();
-        match node {
+    /// `node`, with the bodies of the rules that are not kept in place of their names. `left`: parts that may still be
+    /// written.
+    fn written_out(&self, node: &Node, left: &Cell<usize>) -> Result<Node, Error> {
+        let all = |nodes: &[Node]| -> Result<Vec<Node>, Error> {
+            nodes
+                .iter()
+                .map(|node| self.written_out(node, left))
+                .collect()
+        };
+        let parts = match node {
+            Node::Class(ranges) => 1 + ranges.len(),
+            _ => 1,
+        };
+        let rest = left.get().checked_sub(parts).ok_or_else(|| {
+            Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "the grammar has more than {} parts, with its rules written out",
+                    limits::PARTS
+                ),
+            )
+        })?;
+        left.set(rest);
+        Ok(match node {
             Node::Class(_) => node.clone(),
             Node::Rule(rule) if self.kept[*rule] => node.clone(),
-            Node::Rule(rule) => self.written_out(&self.bodies[*rule]),
-            Node::Sequence(nodes) => Node::Sequence(all(nodes)),
-            Node::Choice(nodes) => Node::Choice(all(nodes)),
+            Node::Rule(rule) => self.written_out(&self.bodies[*rule], left)?,
+            Node::Sequence(nodes) => Node::Sequence(all(nodes)?),
+            Node::Choice(nodes) => Node::Choice(all(nodes)?),
             Node::Repeat { node, least, most } => Node::Repeat {
-                node: Box::new(self.written_out(node)),
+                node: Box::new(self.written_out(node, left)?),
                 least: *least,
                 most: *most,
             },
-        }
+        })
     }
 }
 
 /// Whether each rule has a finite match.
-fn ends(bodies: &[Node]) -> Vec<bool> {
-    fn node_ends(node: &Node, known: &[bool]) -> bool {
+fn ends(bodies: &[Node], budget: &Budget) -> Result<Vec<bool>, Error> {
+    fn node_ends(node: &Node, known: &[bool], budget: &Budget) -> bool {
+        if !budget.take(1) {
+            return false;
+        }
         match node {
             Node::Class(_) => true,
             Node::Rule(rule) => known[*rule],
-            Node::Sequence(nodes) => nodes.iter().all(|node| node_ends(node, known)),
-            Node::Choice(nodes) => nodes.iter().any(|node| node_ends(node, known)),
-            Node::Repeat { node, least, .. } => *least == 0 || node_ends(node, known),
+            Node::Sequence(nodes) => nodes.iter().all(|node| node_ends(node, known, budget)),
+            Node::Choice(nodes) => nodes.iter().any(|node| node_ends(node, known, budget)),
+            Node::Repeat { node, least, .. } => *least == 0 || node_ends(node, known, budget),
         }
     }
     let mut known = vec![false; bodies.len()];
     loop {
-        let next: Vec<bool> = bodies.iter().map(|body| node_ends(body, &known)).collect();
-        if next == known {
-            return known;
+        let mut changed = false;
+        // Rules mostly use later ones.
+        for (rule, body) in bodies.iter().enumerate().rev() {
+            if !known[rule] && node_ends(body, &known, budget) {
+                known[rule] = true;
+                changed = true;
+            }
         }
-        known = next;
+        budget.check()?;
+        if !changed {
+            return Ok(known);
+        }
     }
 }
 

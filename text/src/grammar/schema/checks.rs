@@ -139,11 +139,15 @@ pub fn check_bounds(schema: &Map<String, Json>, pointer: &str) -> Result<(), Err
 pub fn check_counts(schema: &Map<String, Json>, pointer: &str) -> Result<(), Error> {
     let count = |key: &str| schema.get(key).and_then(Json::as_u64);
     let names = |key: &str| schema.get(key).and_then(Json::as_array);
-    let required = names("required").map_or(&[][..], Vec::as_slice);
+    let required: HashSet<&str> = names("required")
+        .into_iter()
+        .flatten()
+        .filter_map(Json::as_str)
+        .collect();
     let optional = schema
         .get("properties")
         .and_then(Json::as_object)
-        .is_some_and(|all| all.keys().any(|name| !required.contains(&json!(name))));
+        .is_some_and(|all| all.keys().any(|name| !required.contains(name.as_str())));
     let known = schema.get("additionalProperties") == Some(&json!(false))
         && !schema.contains_key("patternProperties");
     let more = |key: &str| count(key).map(|n| n.saturating_sub(required.len() as u64));

@@ -1,29 +1,34 @@
 //! Whether two options of `oneOf` can both hold. If no two can, `oneOf` means what `anyOf` means, which is enforced.
+use crate::grammar::{Budget, Error};
 use serde_json::{Map, Value as Json};
-use std::cell::Cell;
+use std::collections::HashSet;
 
 /// How deep references and properties are followed.
 const DEPTH: usize = 12;
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
-/// The schema that references lead into, and how many steps may still be taken.
+/// The cost of a step.
+const STEP: usize = 40;
+
+/// The schema that references lead into, and the work that may still be done.
 pub struct Ground<'a> {
     root: &'a Json,
-    left: Cell<u32>,
+    budget: &'a Budget,
 }
 
 impl<'a> Ground<'a> {
-    pub fn new(root: &'a Json) -> Self {
-        Ground {
-            root,
-            left: Cell::new(100_000),
-        }
+    pub fn new(root: &'a Json, budget: &'a Budget) -> Self {
+        Ground { root, budget }
     }
 
-    fn spend(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left > 0
+    /// Whether `steps` more may be done. If not, what was found is not complete.
+    fn spend(&self, steps: usize) -> bool {
+        self.budget.take(steps.saturating_mul(STEP))
+    }
+
+    /// Fails if something was not found out because it would take too long.
+    pub fn check(&self) -> Result<(), Error> {
+        self.budget.check()
     }
 }
 
@@ -68,7 +73,7 @@ impl<'a> Facts<'a> {
                 self.types = [false; 6];
                 return;
             }
-            Json::Object(entries) if depth > 0 && ground.spend() => entries,
+            Json::Object(entries) if depth > 0 && ground.spend(1) => entries,
             _ => return,
         };
         match entries.get("type") {
@@ -80,10 +85,10 @@ impl<'a> Facts<'a> {
             _ => {}
         }
         if let Some(value) = entries.get("const") {
-            self.keep_values(std::slice::from_ref(value));
+            self.keep_values(ground, std::slice::from_ref(value));
         }
         if let Some(Json::Array(values)) = entries.get("enum") {
-            self.keep_values(values);
+            self.keep_values(ground, values);
         }
         for (range, (_, low, high)) in self.ranges.iter_mut().zip(RANGES) {
             let number = |key: &str| entries.get(key).and_then(Json::as_f64);
@@ -121,12 +126,16 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn keep_values(&mut self, values: &'a [Json]) {
+    fn keep_values(&mut self, ground: &Ground<'a>, values: &'a [Json]) {
+        if !ground.spend(values.len()) {
+            return;
+        }
         let kept = match self.values.take() {
-            Some(before) => before
-                .into_iter()
-                .filter(|value| values.iter().any(|other| are_equal(value, other)))
-                .collect(),
+            Some(before) => {
+                let others: HashSet<Same> = values.iter().map(Same::of).collect();
+                let is_other = |value: &&Json| others.contains(&Same::of(value));
+                before.into_iter().filter(is_other).collect()
+            }
             None => values.iter().collect::<Vec<_>>(),
         };
         self.keep_types(|type_| kept.iter().any(|value| type_of(value) == type_));
@@ -138,14 +147,13 @@ impl<'a> Facts<'a> {
     }
 
     fn disjoint(ground: &Ground<'a>, a: &Facts<'a>, b: &Facts<'a>, depth: usize) -> bool {
-        if !ground.spend() {
+        let values = |facts: &Facts| facts.values.as_ref().map_or(0, Vec::len);
+        if !ground.spend(1 + values(a) + values(b)) {
             return false;
         }
         if let (Some(ours), Some(theirs)) = (&a.values, &b.values) {
-            if !ours
-                .iter()
-                .any(|one| theirs.iter().any(|other| are_equal(one, other)))
-            {
+            let ours: HashSet<Same> = ours.iter().map(|value| Same::of(value)).collect();
+            if !theirs.iter().any(|other| ours.contains(&Same::of(other))) {
                 return true;
             }
         }
@@ -161,6 +169,10 @@ impl<'a> Facts<'a> {
     fn objects_disjoint(ground: &Ground<'a>, a: &Facts<'a>, b: &Facts<'a>, depth: usize) -> bool {
         [(a, b), (b, a)].into_iter().any(|(one, other)| {
             one.required().any(|name| {
+                // Each of their schemas is asked for the name.
+                if !ground.spend((one.schemas.len() + other.schemas.len()) / 10) {
+                    return false;
+                }
                 let facts = |of: &Facts<'a>| Facts::at_depth(ground, &of.property(name), depth);
                 other.forbids(name) || Self::disjoint(ground, &facts(one), &facts(other), depth)
             })
@@ -209,12 +221,28 @@ fn type_of(value: &Json) -> usize {
     }
 }
 
-/// Numbers are compared by value; within arrays and objects, what is not surely different counts as equal.
-fn are_equal(a: &Json, b: &Json) -> bool {
-    match (a, b) {
-        (Json::Number(a), Json::Number(b)) => a.as_f64() == b.as_f64(),
-        (Json::Array(_), Json::Array(_)) | (Json::Object(_), Json::Object(_)) => true,
-        (a, b) => a == b,
+/// What a value is compared by: numbers by value; arrays and objects count as equal, because they are not surely different.
+#[derive(PartialEq, Eq, Hash)]
+enum Same<'a> {
+    Null,
+    Bool(bool),
+    Number(u64),
+    Text(&'a str),
+    Array,
+    Object,
+}
+
+impl<'a> Same<'a> {
+    fn of(value: &'a Json) -> Self {
+        match value {
+            Json::Null => Same::Null,
+            Json::Bool(value) => Same::Bool(*value),
+            // Adding 0 makes 0 of -0.
+            Json::Number(number) => Same::Number((number.as_f64().unwrap_or(0.0) + 0.0).to_bits()),
+            Json::String(text) => Same::Text(text),
+            Json::Array(_) => Same::Array,
+            Json::Object(_) => Same::Object,
+        }
     }
 }
 

@@ -81,6 +81,23 @@ fn expression(format: &str) -> Option<String> {
     Some(format!("^(?:{inner})$"))
 }
 
+/// The expression of a format in a text that is written without quotes. The crate's own formats are for JSON only.
+pub fn text_expression(format: &str) -> Option<String> {
+    let inner = match format {
+        "hostname" => format!("{LABEL}(?:\\.{LABEL})*"),
+        "email" => format!("[a-zA-Z0-9.!#$%&'*+/=?^_`{{|}}~-]+@{LABEL}(?:\\.{LABEL})*"),
+        "ipv4" => format!("(?:{BYTE}\\.){{3}}{BYTE}"),
+        "uuid" => "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}".to_string(),
+        "uri" => "[a-zA-Z][a-zA-Z0-9+.-]*:[!#$%&'()*+,./:;=?@\\[\\]_~0-9a-zA-Z-]+".to_string(),
+        "duration" => DURATION.to_string(),
+        other => return expression(other).map(|whole| whole[1..whole.len() - 1].to_string()),
+    };
+    Some(format!("(?:{inner})"))
+}
+
+/// Weeks, or a date and a time of which one may be missing.
+const DURATION: &str = "P(?:[0-9]+W|(?:[0-9]+[YMD])+(?:T(?:[0-9]+[HMS])+)?|T(?:[0-9]+[HMS])+)";
+
 /// The rules of RFC 3986: eight groups, of which one run of zeros may be `::`, and the last two may be an IPv4 address.
 fn ipv6() -> String {
     let group = "[0-9a-fA-F]{1,4}";

@@ -1,7 +1,7 @@
 //! The schema of all values that a schema does not allow, where keywords can say it exactly.
 use super::rewritten::mentions;
 use super::{below, is_annotation, unsupported};
-use crate::grammar::Error;
+use crate::grammar::{Budget, Error};
 use serde_json::{json, Value as Json};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -17,13 +17,15 @@ pub struct Negation<'a> {
     /// Where references lead. What its keywords say was not added to it.
     root: &'a Json,
     left: Cell<u32>,
+    budget: &'a Budget,
 }
 
 impl<'a> Negation<'a> {
-    pub fn new(root: &'a Json) -> Self {
+    pub fn new(root: &'a Json, budget: &'a Budget) -> Self {
         Negation {
             root,
             left: Cell::new(STEPS),
+            budget,
         }
     }
 
@@ -48,6 +50,7 @@ impl<'a> Negation<'a> {
             if is_annotation(key) || key == "$defs" || key == "definitions" {
                 continue;
             }
+            self.budget.spend(50 + (pointer.len() + key.len()) / 16)?;
             let here = below(pointer, key);
             let refused = || {
                 unsupported(
@@ -58,9 +61,11 @@ impl<'a> Negation<'a> {
             match (key.as_str(), value) {
                 ("type", _) => options.push(other_types(value).ok_or_else(refused)?),
                 ("const", _) => {
+                    self.spend_values(std::slice::from_ref(value))?;
                     options.push(other_values(std::slice::from_ref(value)).ok_or_else(refused)?)
                 }
                 ("enum", Json::Array(values)) => {
+                    self.spend_values(values)?;
                     options.push(other_values(values).ok_or_else(refused)?)
                 }
                 ("minimum", Json::Number(n)) => {
@@ -88,12 +93,14 @@ impl<'a> Negation<'a> {
                     options.push(json!({"type": counted(key), least: most + 1}));
                 }
                 ("required", Json::Array(names)) => {
+                    self.budget.spend(100 * names.len())?;
                     for name in names.iter().filter_map(Json::as_str) {
                         options.push(json!({"type": "object", "properties": {name: false}}));
                     }
                 }
                 ("properties", Json::Object(all)) => {
                     for (name, one) in all {
+                        self.budget.spend(50 + (here.len() + 2 * name.len()) / 16)?;
                         let other = self.at(one, &below(&here, name), depth - 1)?;
                         if other != json!(false) {
                             options.push(json!({
@@ -120,6 +127,7 @@ impl<'a> Negation<'a> {
                 ("not" | "if" | "then" | "else" | "dependentRequired", _) => {}
                 ("$ref", Json::String(text)) => {
                     let target = text.strip_prefix('#').and_then(|at| self.root.pointer(at));
+                    target.map_or(Ok(()), |target| self.budget.copy(target))?; // all of it is looked at
                     let target = target
                         .filter(|target| !mentions(target))
                         .ok_or_else(refused)?;
@@ -134,6 +142,18 @@ impl<'a> Negation<'a> {
             1 => options.swap_remove(0),
             _ => json!({"anyOf": options}),
         })
+    }
+}
+
+impl Negation<'_> {
+    /// Takes the cost of `other_values`, which writes each text once for each of its characters.
+    fn spend_values(&self, values: &[Json]) -> Result<(), Error> {
+        let texts = values.iter().filter_map(Json::as_str);
+        let (all, longest) = texts.fold((0, 0), |(all, longest), text| {
+            (all + text.len(), text.len().max(longest))
+        });
+        let written = all.min(CHARACTERS) * longest.min(CHARACTERS);
+        self.budget.spend(100 * values.len() + all + written / 10)
     }
 }
 

@@ -1,34 +1,45 @@
 //! Numbers that the crate would not keep exactly.
 use super::{below, invalid, unsupported};
 use crate::grammar::Error;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Number, Value as Json};
 
 /// Up to here every integer is exact in floating point, which the crate computes in.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Refuses a number that may have been rounded.
 pub fn check_exact(value: &Json, pointer: &str) -> Result<(), Error> {
+    match inexact(value) {
+        None => Ok(()),
+        Some((path, number)) => Err(unsupported(
+            &path
+                .iter()
+                .rev()
+                .fold(pointer.to_string(), |at, key| below(&at, key)),
+            format!("{number} is not enforced exactly: numbers end at 2^53"),
+        )),
+    }
+}
+
+/// The first number that may have been rounded, and the keys on the way to it, the last one first.
+fn inexact(value: &Json) -> Option<(Vec<String>, &Number)> {
+    let under = |key: String, value| {
+        inexact(value).map(|(mut path, number)| {
+            path.push(key);
+            (path, number)
+        })
+    };
     match value {
-        Json::Number(number) => match number.as_f64() {
-            Some(float) if float.abs() < EXACT => Ok(()),
-            _ => Err(unsupported(
-                pointer,
-                format!("{number} is not enforced exactly: numbers end at 2^53"),
-            )),
-        },
+        Json::Number(number) => {
+            let is_exact = number.as_f64().is_some_and(|float| float.abs() < EXACT);
+            (!is_exact).then(|| (Vec::new(), number))
+        }
         Json::Array(items) => {
-            for (i, item) in items.iter().enumerate() {
-                check_exact(item, &format!("{pointer}/{i}"))?;
-            }
-            Ok(())
+            (items.iter().enumerate()).find_map(|(i, item)| under(i.to_string(), item))
         }
-        Json::Object(entries) => {
-            for (key, item) in entries {
-                check_exact(item, &below(pointer, key))?;
-            }
-            Ok(())
-        }
-        _ => Ok(()),
+        Json::Object(entries) => entries
+            .iter()
+            .find_map(|(key, item)| under(key.clone(), item)),
+        _ => None,
     }
 }
 

@@ -19,6 +19,7 @@ pub fn check<'a>(
     for (j, second) in facts.iter().enumerate() {
         for (i, first) in facts[..j].iter().enumerate() {
             if !Facts::are_disjoint(ground, first, second) {
+                ground.check()?;
                 return Err(unsupported(
                     here,
                     format!(

@@ -1,12 +1,13 @@
 //! Regular expressions of JSON Schema follow ECMA-262; the crate's syntax is another one.
 use super::{below, invalid, unsupported};
-use crate::grammar::Error;
+use crate::grammar::{Budget, Error};
 use llguidance::derivre::{RegexAst, RegexBuilder};
 use llguidance::regex_to_lark;
 use serde_json::{Map, Value as Json};
 
 /// The expression as the crate reads it.
-pub fn pattern_at(pattern: &str, here: &str) -> Result<String, Error> {
+pub fn pattern_at(pattern: &str, here: &str, budget: &Budget) -> Result<String, Error> {
+    budget.spend(200 + 20 * pattern.len())?;
     let made = translated(pattern)
         .and_then(|made| check(&made).map(|()| made).map_err(|fault| fault.text));
     made.map_err(|error| {
@@ -18,16 +19,18 @@ pub fn pattern_at(pattern: &str, here: &str) -> Result<String, Error> {
 }
 
 /// `patternProperties`, whose expressions must not match the same name.
-pub fn patterns_at(schemas: Json, here: &str) -> Result<Json, Error> {
+pub fn patterns_at(schemas: Json, here: &str, budget: &Budget) -> Result<Json, Error> {
     let mut made: Map<String, Json> = Map::new();
     for (pattern, schema) in schemas.as_object().into_iter().flatten() {
-        let next = pattern_at(pattern, &below(here, pattern))?;
-        let mut others = made.keys();
-        if let Some(other) = others.find(|other| !are_disjoint(other, &next)) {
-            return Err(unsupported(
-                here,
-                format!("`patternProperties`: {other:?} and {next:?} may match the same name, which is not enforced"),
-            ));
+        let next = pattern_at(pattern, &below(here, pattern), budget)?;
+        for other in made.keys() {
+            budget.spend(PAIR + 20 * (other.len() + next.len()))?;
+            if !are_disjoint(other, &next) {
+                return Err(unsupported(
+                    here,
+                    format!("`patternProperties`: {other:?} and {next:?} may match the same name, which is not enforced"),
+                ));
+            }
         }
         made.insert(next, schema.clone());
     }
@@ -197,8 +200,9 @@ fn position(pattern: &str, column: usize) -> Option<usize> {
 /// Bytes of an expression in which the place of a mistake is looked for.
 const LONGEST: usize = 1_000;
 
-/// Limit on the cost of an emptiness check.
+/// Limit on the cost of an emptiness check, and that cost in a budget.
 const FUEL: u64 = 10_000;
+const PAIR: usize = 10_000;
 
 /// Whether no text matches both. False also if that takes too long to find out.
 fn are_disjoint(first: &str, second: &str) -> bool {

@@ -1,7 +1,7 @@
 //! `$ref` and `$anchor`: which schemas are referred to, and what they are called under `$defs`.
 use super::checks::percent_decoded;
 use super::{below, invalid, unsupported};
-use crate::grammar::{limits, Error, ErrorKind, Place};
+use crate::grammar::{limits, Budget, Error, ErrorKind, Place};
 use serde_json::{json, Value as Json};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -25,7 +25,7 @@ pub struct Definition<'a> {
 }
 
 impl<'a> References<'a> {
-    pub fn new(root: &'a Json) -> Self {
+    pub fn new(root: &'a Json, budget: &Budget) -> Result<Self, Error> {
         let mut references = References {
             root,
             names: HashMap::new(),
@@ -33,8 +33,8 @@ impl<'a> References<'a> {
             anchors: HashMap::new(),
             steps: HashMap::new(),
         };
-        references.find_anchors(root, "");
-        references
+        references.find_anchors(root, "", budget)?;
+        Ok(references)
     }
 
     /// The next schema that was referred to and was not walked yet.
@@ -53,12 +53,18 @@ impl<'a> References<'a> {
         found.map_or("", |(pointer, _)| pointer)
     }
 
-    fn find_anchors(&mut self, schema: &'a Json, pointer: &str) {
+    fn find_anchors(
+        &mut self,
+        schema: &'a Json,
+        pointer: &str,
+        budget: &Budget,
+    ) -> Result<(), Error> {
+        budget.spend(20 + pointer.len() / 16)?;
         match schema {
             // Another `$id` begins a schema with anchors of its own.
             Json::Object(entries) if pointer.is_empty() || !entries.contains_key("$id") => {
                 if let Some(Json::String(anchor)) = entries.get("$anchor") {
-                    self.add_anchor(anchor, pointer, schema);
+                    self.add_anchor(anchor, pointer, schema, budget)?;
                 }
                 for (key, value) in entries {
                     let here = below(pointer, key);
@@ -70,23 +76,31 @@ impl<'a> References<'a> {
                             Json::Object(all),
                         ) => {
                             for (name, one) in all {
-                                self.find_anchors(one, &below(&here, name));
+                                self.find_anchors(one, &below(&here, name), budget)?;
                             }
                         }
-                        _ => self.find_anchors(value, &here),
+                        _ => self.find_anchors(value, &here, budget)?,
                     }
                 }
             }
             Json::Array(items) => {
                 for (i, item) in items.iter().enumerate() {
-                    self.find_anchors(item, &format!("{pointer}/{i}"));
+                    self.find_anchors(item, &format!("{pointer}/{i}"), budget)?;
                 }
             }
             _ => {}
         }
+        Ok(())
     }
 
-    fn add_anchor(&mut self, anchor: &str, pointer: &str, schema: &Json) {
+    fn add_anchor(
+        &mut self,
+        anchor: &str,
+        pointer: &str,
+        schema: &Json,
+        budget: &Budget,
+    ) -> Result<(), Error> {
+        budget.copy(schema)?; // it is compared with another
         let place = match self.anchors.get(anchor) {
             None => Some(pointer.to_string()),
             // What a rewritten keyword says is a copy, which has the anchors of the original.
@@ -94,10 +108,17 @@ impl<'a> References<'a> {
             Some(_) => None,
         };
         self.anchors.insert(anchor.into(), place);
+        Ok(())
     }
 
     /// The simple name of the schema that `value` refers to; `false` if that is the schema.
-    pub fn resolve(&mut self, value: &Json, here: &str, owner: &str) -> Result<Json, Error> {
+    pub fn resolve(
+        &mut self,
+        value: &Json,
+        here: &str,
+        owner: &str,
+        budget: &Budget,
+    ) -> Result<Json, Error> {
         let text = value
             .as_str()
             .ok_or_else(|| invalid(here, format!("`$ref` is a text, not {value}")))?;
@@ -134,6 +155,7 @@ impl<'a> References<'a> {
                 }
             },
         };
+        budget.spend(100 + (2 * pointer.len() + here.len()) / 16)?;
         self.steps
             .entry(owner.into())
             .or_default()
@@ -173,7 +195,7 @@ impl<'a> References<'a> {
     pub fn check_circles(&self) -> Result<(), Error> {
         let mut done: HashSet<&str> = HashSet::new();
         for start in self.steps.keys() {
-            let mut path: Vec<&str> = Vec::new();
+            let mut path: HashSet<&str> = HashSet::new();
             self.follow(start, &mut path, &mut done)?;
         }
         Ok(())
@@ -182,20 +204,20 @@ impl<'a> References<'a> {
     fn follow<'b>(
         &'b self,
         at: &'b str,
-        path: &mut Vec<&'b str>,
+        path: &mut HashSet<&'b str>,
         done: &mut HashSet<&'b str>,
     ) -> Result<(), Error> {
         if done.contains(at) {
             return Ok(());
         }
-        path.push(at);
+        path.insert(at);
         for (target, place) in self.steps.get(at).into_iter().flatten() {
-            if path.contains(&target.as_str()) {
+            if path.contains(target.as_str()) {
                 return Err(invalid(place, "`$ref` leads back to itself: it never ends"));
             }
             self.follow(target, path, done)?;
         }
-        path.pop();
+        path.remove(at);
         done.insert(at);
         Ok(())
     }

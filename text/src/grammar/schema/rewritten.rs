@@ -3,7 +3,7 @@
 //! keywords themselves stay, so that pointers into the schema stay right; the walk checks them and passes over them.
 use super::negated::Negation;
 use super::{below, invalid, unsupported};
-use crate::grammar::Error;
+use crate::grammar::{Budget, Error};
 use serde_json::{json, Map, Value as Json};
 
 /// The keywords that are said by others.
@@ -21,12 +21,16 @@ pub const KEYWORDS: [&str; 8] = [
 const DEPENDENCIES: usize = 6;
 
 /// The schema with what its keywords say; None if it has none of them.
-pub fn rewritten(schema: &Json) -> Result<Option<Json>, Error> {
+pub fn rewritten(schema: &Json, budget: &Budget) -> Result<Option<Json>, Error> {
     if !mentions(schema) {
         return Ok(None);
     }
     let mut made = schema.clone();
-    Rewriter { root: schema }.schema(&mut made, "")?;
+    let rewriter = Rewriter {
+        root: schema,
+        budget,
+    };
+    rewriter.schema(&mut made, "")?;
     Ok(Some(made))
 }
 
@@ -43,6 +47,8 @@ pub fn mentions(json: &Json) -> bool {
 
 struct Rewriter<'a> {
     root: &'a Json,
+    /// Copies are counted: a condition within a branch of another is copied with it, so each level doubles the schema.
+    budget: &'a Budget,
 }
 
 impl Rewriter<'_> {
@@ -51,6 +57,7 @@ impl Rewriter<'_> {
             return Ok(());
         };
         for (key, value) in entries.iter_mut() {
+            self.budget.spend(10 + (pointer.len() + key.len()) / 16)?;
             let here = below(pointer, key);
             match (key.as_str(), value) {
                 (
@@ -59,11 +66,13 @@ impl Rewriter<'_> {
                     Json::Object(all),
                 ) => {
                     for (name, one) in all.iter_mut() {
+                        self.budget.spend(10 + (here.len() + name.len()) / 16)?;
                         self.schema(one, &below(&here, name))?;
                     }
                 }
                 ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Json::Array(all)) => {
                     for (i, one) in all.iter_mut().enumerate() {
+                        self.budget.spend(10 + here.len() / 16)?;
                         self.schema(one, &format!("{here}/{i}"))?;
                     }
                 }
@@ -96,13 +105,19 @@ impl Rewriter<'_> {
     fn said(&self, entries: &Map<String, Json>, pointer: &str) -> Result<Vec<Json>, Error> {
         let mut also = Vec::new();
         if let Some(not) = entries.get("not") {
-            also.push(Negation::new(self.root).of(not, &below(pointer, "not"))?);
+            also.push(Negation::new(self.root, self.budget).of(not, &below(pointer, "not"))?);
         }
         if let Some(condition) = entries.get("if") {
+            for key in ["if", "then", "else"] {
+                entries
+                    .get(key)
+                    .map_or(Ok(()), |one| self.budget.copy(one))?;
+            }
             let branch = |key: &str| entries.get(key).cloned().unwrap_or(json!(true));
             let (then, other) = (branch("then"), branch("else"));
             if then != json!(true) || other != json!(true) {
-                let not = Negation::new(self.root).of(condition, &below(pointer, "if"))?;
+                let not =
+                    Negation::new(self.root, self.budget).of(condition, &below(pointer, "if"))?;
                 also.push(json!({"anyOf": [
                     {"allOf": [condition, then]},
                     {"allOf": [not, other]},
@@ -124,10 +139,12 @@ impl Rewriter<'_> {
                 ));
             }
             for (name, needed) in all {
+                self.budget.copy(needed)?;
                 also.extend(dependency(key, name, needed, &here)?);
             }
         }
         if let Some(names) = entries.get("propertyNames") {
+            self.budget.copy(names)?;
             also.extend(names_of(names, entries, &below(pointer, "propertyNames"))?);
         }
         Ok(also)

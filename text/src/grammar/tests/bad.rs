@@ -296,6 +296,80 @@ fn hostile_schemas_cost_no_more_than_the_limits() {
     }
 }
 
+/// Each would take minutes or gigabytes to check.
+#[test]
+fn schemas_that_grow_as_they_are_checked_are_refused() {
+    let nested = |n: usize, open: &str, close: &str| {
+        let inner = r#"{"type": "integer"}"#;
+        format!("{}{inner}{}", open.repeat(n), close.repeat(n))
+    };
+    let listed = |n: usize, one: &dyn Fn(usize) -> String| {
+        let all: Vec<String> = (0..n).map(one).collect();
+        all.join(", ")
+    };
+    // Each level is copied together with the levels below.
+    let thens = nested(100, r#"{"if": {"minimum": 1}, "then": "#, "}");
+    let elses = nested(100, r#"{"if": {"maximum": 1}, "else": "#, "}");
+    let depends = nested(60, r#"{"dependentSchemas": {"a": "#, "}}");
+    // Each pattern is compared with each other.
+    let patterns = listed(2_000, &|n| format!("\"^a{n}$\": {{}}"));
+    let patterns = format!("{{\"patternProperties\": {{{patterns}}}}}");
+    // Each reference leads to a schema that is most of the source.
+    let chain = nested(110, r#"{"items": "#, "}");
+    let overlapping = listed(100, &|n| {
+        format!("{{\"$ref\": \"#/$defs/a{}\"}}", "/items".repeat(n))
+    });
+    let wide = listed(20_000, &|_| r#"{"type": "string"}"#.into());
+    let overlapping = format!(
+        "{{\"anyOf\": [{overlapping}], \"$defs\": {{\"a\": {}}}}}",
+        chain.replace(
+            r#"{"type": "integer"}"#,
+            &format!("{{\"anyOf\": [{wide}]}}")
+        )
+    );
+    // Each pointer is a megabyte long.
+    let long = listed(10_000, &|n| format!("\"p{n}\": {{\"multipleOf\": 2}}"));
+    let long = format!(
+        "{{\"properties\": {{\"{}\": {{\"properties\": {{{long}}}}}}}}}",
+        "x".repeat(1 << 20)
+    );
+    let negated = listed(400, &|_| r##"{"not": {"$ref": "#/$defs/a"}}"##.into());
+    let negated = format!(
+        "{{\"allOf\": [{negated}], \"$defs\": {{\"a\": {{\"required\": [{}]}}}}}}",
+        listed(10_000, &|n| format!("\"p{n}\""))
+    );
+    for text in [thens, elses, depends, patterns, overlapping, long, negated] {
+        let short: String = text.chars().take(90).collect();
+        let error = schema(&text);
+        assert_eq!(error.kind, ErrorKind::TooSlow, "{short}: {error}");
+    }
+}
+
+/// These are large, and cost no more than they are large.
+#[test]
+fn schemas_that_are_only_large_are_checked() {
+    let names = |from: usize, n: usize| {
+        let all: Vec<String> = (from..from + n).map(|n| format!("\"p{n}\"")).collect();
+        all.join(", ")
+    };
+    let properties: Vec<String> = (0..20_000).map(|n| format!("\"p{n}\": {{}}")).collect();
+    let required = format!(
+        "{{\"properties\": {{{}}}, \"required\": [{}]}}",
+        properties.join(", "),
+        names(0, 20_000)
+    );
+    let constants = format!(
+        "{{\"oneOf\": [{{\"enum\": [{}]}}, {{\"enum\": [{}]}}]}}",
+        names(0, 20_000),
+        names(20_000, 20_000)
+    );
+    for text in [required, constants] {
+        let short: String = text.chars().take(90).collect();
+        let made = Grammar::from_json_schema(&text);
+        assert!(made.is_ok(), "{short}: {:?}", made.err());
+    }
+}
+
 #[test]
 fn lark_errors_tell_their_place() {
     let error_ = error(Grammar::from_ebnf("start: \"a\"\n  | missing"));

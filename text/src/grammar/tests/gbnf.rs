@@ -217,6 +217,57 @@ fn faults_tell_line_and_column() {
     assert!(fault(&deep).contains("nested more than 128 deep"));
 }
 
+/// Each would take minutes or gigabytes to translate.
+#[test]
+fn grammars_that_grow_as_they_are_translated_are_refused() {
+    let kind = |text: &str| match Grammar::from_ebnf(text) {
+        Ok(_) => panic!("it is read: {}", &text[..60]),
+        Err(error) => error.kind,
+    };
+    // `b` has as many parts as a rule may have that is written out wherever it is used.
+    let many = format!(
+        "root ::= {}\nb ::= {}\n",
+        "b ".repeat(5_000),
+        "[ac] ".repeat(2_000)
+    );
+    assert_eq!(kind(&many), ErrorKind::TooLarge);
+    let stars = format!("root ::= \"a\"{}", "*".repeat(500_000));
+    assert_eq!(kind(&stars), ErrorKind::TooLarge);
+    let mut rules = String::from("root ::= r0\n");
+    for n in 0..20_000 {
+        rules += &format!("r{n} ::= r{}\n", n + 1);
+    }
+    assert_eq!(kind(&(rules + "r20000 ::= \"a\"\n")), ErrorKind::TooLarge);
+    // Rules that end only because of the rule before, of which each look finds one.
+    let mut backwards = String::from("root ::= r9000\nr0 ::= \"a\"\n");
+    for n in 1..=9_000 {
+        backwards += &format!("r{n} ::= r{} {}\n", n - 1, "r0 ".repeat(20));
+    }
+    assert_eq!(kind(&backwards), ErrorKind::TooSlow);
+    // Pieces in which each character may follow each other.
+    let letters: Vec<String> = (0..900)
+        .map(|n| format!("[\\U{:08X}]", 0x1_0000 + 2 * n))
+        .collect();
+    let pieces: Vec<String> = (0..900)
+        .map(|n| format!("[\\U{:08X}]* root", 0x1_0000 + 2 * n))
+        .collect();
+    for all in [
+        format!("({})* root", letters.join(" | ")),
+        pieces.join(" | "),
+    ] {
+        let made = Grammar::from_ebnf(&format!("root ::= \"x\" | {all}"));
+        let is_small = |grammar: Grammar| grammar.bytes() < limits::LARK_BYTES;
+        assert!(made.map_or_else(|e| e.kind == ErrorKind::TooSlow, is_small));
+    }
+}
+
+#[test]
+fn counts_may_have_blanks() {
+    accepts("root ::= \"a\"{ 2 , 3 }", &["aa", "aaa"], &["a", "aaaa"]);
+    accepts("root ::= \"a\"{2, }", &["aa", "aaa"], &["a"]);
+    accepts("root ::= \"a\"{ 2 }", &["aa"], &["a", "aaa"]);
+}
+
 #[test]
 fn large_grammars_are_bounded() {
     // Each rule is twice the one before.

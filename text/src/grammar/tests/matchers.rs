@@ -255,3 +255,39 @@ fn special_tokens_are_named_in_lark() {
     matcher.accept(&tokens("b")).unwrap();
     assert!(matcher.is_terminated());
 }
+
+#[test]
+fn tokens_are_taken_back_where_rules_count_them() {
+    let grammar = Grammar::from_lark(
+        "start: few \".\" rest\nfew[max_tokens=3]: /[a-z]+/\nrest[stop=\";\"]: /[a-z]+/",
+    )
+    .unwrap();
+    let mut matcher = BYTES.matcher(&grammar, 0).unwrap();
+    matcher.accept(&tokens("ab")).unwrap();
+    let fork = matcher.fork();
+    assert!(matcher.accept(&tokens("!")).is_err());
+    matcher.accept(&tokens("c")).unwrap();
+    let mask = matcher.mask().unwrap().runs();
+    matcher.rollback(2).unwrap();
+    matcher.accept(&tokens("xy")).unwrap();
+    assert_eq!(matcher.mask().unwrap().runs(), mask);
+    matcher.accept(&tokens(".ab")).unwrap();
+    matcher.rollback(5).unwrap();
+    matcher.accept(&tokens("b")).unwrap();
+    assert_eq!(
+        matcher.mask().unwrap().runs(),
+        fork.fork().mask().unwrap().runs()
+    );
+    matcher.reset();
+    matcher.accept(&tokens("abc.a")).unwrap();
+}
+
+#[test]
+fn schemas_in_lark_are_enforced() {
+    let grammar =
+        Grammar::from_lark(r#"start: "x" %json {"type": "string", "not": {"const": "b"}} "y""#);
+    let takes = |text: &str| passes(grammar.as_ref().unwrap(), text).unwrap();
+    assert!(takes("x\"ab\"y") && !takes("x\"b\"y"));
+    let fault = Grammar::from_lark("start: \"x\" %json {\"uniqueItems\": true}").unwrap_err();
+    assert_eq!(fault.kind, ErrorKind::Unsupported);
+}
