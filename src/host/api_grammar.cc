@@ -67,10 +67,9 @@ Result<uint32_t> NewMatcher(Process& process, const Grammar& grammar, uint32_t m
     }
   }
   auto matcher = PIE_TRY(Await<Matcher>(process, wait, [&] {
-    return RunGrammarWork<Matcher>(process,
-                                   [vocabulary, grammar, user = process.user()->name] {
-                                     return Matcher::Make(vocabulary, grammar, user);
-                                   });
+    return RunGrammarWork<Matcher>(process, [vocabulary, grammar, user = process.user()->name] {
+      return Matcher::Make(vocabulary, grammar, user);
+    });
   }));
   return matcher ? InsertMatcher(process, *std::move(matcher), NameOf(grammar)) : 0;
 }

@@ -1,7 +1,10 @@
 // Grammars, matchers and drafts as guests use them, on the dummy model, whose tokens are bytes.
+#include <future>
 #include <regex>
+#include <thread>
 
 #include "host/api_chain_testing.h"
+#include "host/await.h"
 
 namespace pie::host {
 namespace {
@@ -75,6 +78,26 @@ TEST_F(ApiGrammarTest, AGrammarIsChargedForItsMemory) {
         ErrorOf(Waited([&](host::Wait& wait) { return GrammarFromEbnf(*process_, lark, wait); }));
   }
   EXPECT_NE(refused.find("memory limit"), std::string::npos) << refused;
+}
+
+TEST_F(ApiGrammarTest, WorkOfAGuestThatHasEndedIsNotDone) {
+  std::promise<void> gate;
+  const auto opened = gate.get_future().share();
+  WorkQueue& queue = engine_->grammar_work();
+  for (const char* user : {"one", "another"}) queue.Push(user, [opened] { opened.wait(); });
+  bool done = false;
+  const auto work = [&] {
+    done = true;
+    return Result<int>(1);
+  };
+  auto dropped = *RunGrammarWork<int>(*process_, work);
+  dropped.reset();
+  const auto kept = *RunGrammarWork<int>(*process_, [] { return Result<int>(2); });
+  gate.set_value();
+  while (!kept->ready()) std::this_thread::yield();
+  engine_->WaitIdle(5'000);
+  EXPECT_EQ(*kept->Take(), 2);
+  EXPECT_FALSE(done);
 }
 
 TEST_F(ApiGrammarTest, AMatcherIsChargedForItsText) {

@@ -55,6 +55,11 @@ Result<std::vector<uint32_t>> TurnAlone(Process& process, uint32_t model, const 
   return PIE_TRY(ChatOf(process, model))->Alone(turn);
 }
 
+// Notes the tools of a process, by which its decoders tell texts from numbers.
+void NoteTools(Process& process, std::span<const Str> tools) {
+  for (const Str& tool : tools) process.tool_types()->Add(View(tool));
+}
+
 }  // namespace
 
 Result<std::vector<uint32_t>> ChatSystem(Process& process, uint32_t model, std::string_view text) {
@@ -137,8 +142,8 @@ Status ReasoningDecoderDrop(Process& process, uint32_t decoder) {
 
 Result<uint32_t> ToolUseCreateDecoder(Process& process, uint32_t model) {
   const Model& of = PIE_TRY(ModelOf(process, model))->model;
-  return process.handles().tool_decoders.Emplace(PIE_TRY(ToolDecoder::Make(of)),
-                                                 process.NewCharge());
+  return process.handles().tool_decoders.Emplace(
+      PIE_TRY(ToolDecoder::Make(of, process.tool_types())), process.NewCharge());
 }
 
 Result<ToolUseEvent> ToolUseDecoderFeed(Process& process, uint32_t decoder,
@@ -165,12 +170,18 @@ Result<std::vector<uint32_t>> TurnsExtend(Process& process, uint32_t model,
                                           std::span<const TurnKind> before,
                                           std::span<const Turn> turns) {
   PIE_RETURN_IF_ERROR(CheckSize(process, turns));
+  for (const Turn& turn : turns) {
+    if (turn.kind == TurnKind::Tools) NoteTools(process, View(turn.tools));
+  }
   return PIE_TRY(ChatOf(process, model))->Extend(before, turns);
 }
 
 Result<std::vector<uint32_t>> ToolUseEquip(Process& process, uint32_t model,
                                            std::span<const Str> tools) {
-  return TurnAlone(process, model, MakeToolsTurn(tools));
+  const Turn turn = MakeToolsTurn(tools);
+  PIE_RETURN_IF_ERROR(CheckSize(process, {&turn, 1}));
+  NoteTools(process, tools);
+  return TurnAlone(process, model, turn);
 }
 
 Result<std::vector<uint32_t>> ToolUseAnswer(Process& process, uint32_t model, std::string_view name,
@@ -206,6 +217,7 @@ Result<std::optional<T>> AwaitWork(Process& process, std::span<const Str> tools,
     size_t bytes = texts.size() * sizeof(std::string);
     for (const std::string& text : texts) bytes += text.size();
     if (!charge.Grow(bytes)) return PassMemoryLimit(process);
+    NoteTools(process, tools);
     return RunGrammarWork<T>(process, [work = std::move(work), texts = std::move(texts),
                                        charge = std::move(charge)] { return work(texts); });
   });

@@ -46,16 +46,16 @@ Result<std::optional<T>> AwaitFiles(Process& process, Wait& wait, std::string_vi
   });
 }
 
-// Runs `work`, which returns a Result<T>, on a thread that may compile grammars. The work of a guest
-// that ends before its turn is not done: it may take seconds, for which others would wait.
+// Runs `work`, which returns a Result<T>, on a thread that may compile grammars. The work of a
+// guest that ends before its turn is not done: it may take seconds, for which others would wait.
 template <class T, class Work>
 Result<std::shared_ptr<Pending<T>>> RunGrammarWork(Process& process, Work work) {
-  return RunLater<T>(
-      process.engine().grammar_work(), process.user()->name, "grammars",
-      [work = std::move(work)](const Promise<T>& promise) mutable -> Result<T> {
-        if (promise.abandoned()) return Fail(Code::kCancelled, "the guest has ended");
-        return work();
-      });
+  return RunLater<T>(process.engine().grammar_work(), process.user()->name, "grammars",
+                     [work = std::move(work)](const Promise<T>& promise) mutable -> Result<T> {
+                       if (promise.abandoned())
+                         return Fail(Code::kCancelled, "the guest has ended");
+                       return work();
+                     });
 }
 
 }  // namespace pie::host

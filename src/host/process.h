@@ -214,6 +214,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   // the process or its user has not enough memory left. Called by the guest's thread.
   std::shared_ptr<const Charge> ChargeForGrammar(const Matcher& matcher);
   const std::shared_ptr<Pace>& pace() const { return pace_; }
+  // What is known of the tools that the guest has named. Used by the guest's thread.
+  const std::shared_ptr<ToolTypes>& tool_types() const { return tool_types_; }
 
   // The functions below are for the process's client.
   Status SendMessage(std::string text);
@@ -305,6 +307,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   uint64_t draws_ = 0;  // the next number of SetDrawsAside
   // The compiled grammars of its matchers, by id. Those that it holds no longer are forgotten when
   // there are twice as many.
+  const std::shared_ptr<ToolTypes> tool_types_ = std::make_shared<ToolTypes>();
   std::unordered_map<size_t, std::weak_ptr<const Charge>> compiled_;
   size_t forget_compiled_at_ = 64;
   std::string scratch_dir_, data_dir_;

@@ -109,14 +109,15 @@ ParsedCalls ParseNamed(std::string_view body, bool ended) {
   return parsed;
 }
 
-// Returns the value of a text between tags: JSON if the text is JSON other than a string, else the
-// text itself.
-nlohmann::json TaggedValue(std::string_view text) {
+// Returns the value of a text between tags: JSON if the text is JSON other than a string, and if
+// `is_text` does not know better; else the text itself.
+template <class IsText>
+nlohmann::json TaggedValue(std::string_view text, IsText is_text) {
   const size_t length = JsonLength(text, limits::kToolCallDepth);
   const bool nested = text.starts_with('{') || text.starts_with('[');
   if (!nested || length == text.size()) {
     auto value = nlohmann::json::parse(text, nullptr, false);
-    if (!value.is_discarded() && !value.is_string()) return value;
+    if (!value.is_discarded() && !value.is_string() && !is_text(value)) return value;
   }
   return text;
 }
@@ -127,7 +128,8 @@ std::string_view TrimLines(std::string_view text) {
   return text;
 }
 
-ParsedCalls ParseTagged(const CallFormat& format, std::string_view body, bool ended) {
+ParsedCalls ParseTagged(const CallFormat& format, std::string_view body, bool ended,
+                        const ToolTypes* types) {
   const size_t close = format.close.empty() ? std::string_view::npos : body.find(format.close);
   if (close == std::string_view::npos && !ended) return {};
   const std::string_view inside = body.substr(0, close);
@@ -151,7 +153,10 @@ ParsedCalls ParseTagged(const CallFormat& format, std::string_view body, bool en
     const size_t value = bracket + 1;
     const size_t last = std::min(inside.find(format.last, value), inside.size());
     const std::string name(inside.substr(key, middle - key));
-    arguments[name] = TaggedValue(TrimLines(inside.substr(value, last - value)));
+    const auto is_text = [&](const nlohmann::json& other) {
+      return types != nullptr && types->IsText(call.name, name, other);
+    };
+    arguments[name] = TaggedValue(TrimLines(inside.substr(value, last - value)), is_text);
     at = inside.find(format.first, last);
   }
   call.arguments = arguments.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -169,14 +174,15 @@ ParsedCalls ParsePython(const CallFormat& format, std::string_view body, bool en
 
 }  // namespace
 
-ParsedCalls ParseCall(const CallFormat& format, std::string_view body, bool ended) {
+ParsedCalls ParseCall(const CallFormat& format, std::string_view body, bool ended,
+                      const ToolTypes* types) {
   switch (format.form) {
     case Form::kObject:
       return ParseObject(format, body, ended);
     case Form::kNamed:
       return ParseNamed(body, ended);
     case Form::kTagged:
-      return ParseTagged(format, body, ended);
+      return ParseTagged(format, body, ended, types);
     case Form::kPython:
       break;
   }

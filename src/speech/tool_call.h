@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "speech/formats.h"
+#include "speech/tool_types.h"
 
 namespace pie {
 
@@ -21,7 +22,9 @@ struct ParsedCalls {
 };
 
 // Parses the call at the front of `body`, after the format's `open`. `ended` says that the text is
-// complete. A text that cannot become a call is read to its end and gives no call.
-ParsedCalls ParseCall(const CallFormat& format, std::string_view body, bool ended);
+// complete. A text that cannot become a call is read to its end and gives no call. `types` are
+// those of the tools that are known.
+ParsedCalls ParseCall(const CallFormat& format, std::string_view body, bool ended,
+                      const ToolTypes* types = nullptr);
 
 }  // namespace pie

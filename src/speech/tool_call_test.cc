@@ -86,6 +86,28 @@ TEST(ToolCall, Tagged) {
   EXPECT_EQ(Parsed(typed, "f\"><p name=\"a\" string=\"false\">7</p></function>"), "f({\"a\":7}) |");
 }
 
+TEST(ToolCall, TextsThatLookLikeNumbers) {
+  ToolTypes types;
+  types.Add(R"({"type": "function", "function": {"name": "f", "parameters": {"properties": {
+      "text": {"type": "string"}, "some": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+      "either": {"type": ["string", "integer"]}, "far": {"$ref": "#/$defs/t"}, "any": {}},
+      "$defs": {"t": {"enum": ["1", "2"]}}}}})");
+  types.Add("{\"name\": ");
+  types.Add(std::string(100'000, '['));
+  const auto value = [&](std::string_view name, std::string_view text) {
+    const auto body = fmt::format("f<parameter={}>{}</parameter></function>", name, text);
+    return ParseCall(kTagged, body, false, &types).calls.at(0).arguments;
+  };
+  EXPECT_EQ(value("text", "42"), R"({"text":"42"})");
+  EXPECT_EQ(value("text", "{\"a\": 1}"), R"({"text":"{\"a\": 1}"})");
+  EXPECT_EQ(value("some", "true"), R"({"some":"true"})");
+  EXPECT_EQ(value("some", "null"), R"({"some":null})");
+  EXPECT_EQ(value("either", "42"), R"({"either":42})");
+  EXPECT_EQ(value("far", "2"), R"({"far":"2"})");
+  EXPECT_EQ(value("any", "2"), R"({"any":2})");
+  EXPECT_EQ(value("other", "2"), R"({"other":2})");
+}
+
 TEST(ToolCall, Python) {
   EXPECT_EQ(Parsed(kPython, "[f(a='x', b=[1, True], c={'k': None}), g()]<end>."),
             "f({\"a\":\"x\",\"b\":[1,true],\"c\":{\"k\":null}}) g({}) |.");

@@ -7,17 +7,21 @@
 
 namespace pie {
 
-Result<std::unique_ptr<ToolDecoder>> ToolDecoder::Make(const Model& model) {
+Result<std::unique_ptr<ToolDecoder>> ToolDecoder::Make(const Model& model,
+                                                       std::shared_ptr<const ToolTypes> types) {
   if (!model.chat->calls()) {
     return Fail(Code::kUnavailable,
                 "model '{}' writes tool calls in a format that is not known; parse its text",
                 model.name);
   }
-  return std::unique_ptr<ToolDecoder>(new ToolDecoder(model, *model.chat->calls()));
+  return std::unique_ptr<ToolDecoder>(
+      new ToolDecoder(model, *model.chat->calls(), std::move(types)));
 }
 
-ToolDecoder::ToolDecoder(const Model& model, const CallFormat& format)
+ToolDecoder::ToolDecoder(const Model& model, const CallFormat& format,
+                         std::shared_ptr<const ToolTypes> types)
     : format_(&format),
+      types_(std::move(types)),
       // A special token ends a name, and counts as space between JSON values.
       marks_(model, {format.open, format.close, format.first, format.middle, format.last}, " ") {}
 
@@ -42,7 +46,7 @@ Result<std::optional<ToolCall>> ToolDecoder::Feed(std::span<const uint32_t> toke
 void ToolDecoder::Read(bool ended) {
   while (!rest_.empty()) {
     if (!inside_ && !FindOpen()) return;
-    ParsedCalls parsed = ParseCall(*format_, rest_, ended);
+    ParsedCalls parsed = ParseCall(*format_, rest_, ended, types_.get());
     if (parsed.used == 0) return;
     for (ToolCall& call : parsed.calls) {
       calls_.push_back({ToValidUtf8(call.name), ToValidUtf8(call.arguments)});

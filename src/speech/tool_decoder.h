@@ -17,8 +17,10 @@ namespace pie {
 
 class ToolDecoder {
  public:
-  // Fails for a model whose template writes calls in an unknown format.
-  static Result<std::unique_ptr<ToolDecoder>> Make(const Model& model);
+  // Fails for a model whose template writes calls in an unknown format. `types` are those of the
+  // tools that are known, and may grow; null if none are.
+  static Result<std::unique_ptr<ToolDecoder>> Make(const Model& model,
+                                                   std::shared_ptr<const ToolTypes> types = {});
 
   // Returns the next complete call, if there is one. If the tokens hold several, the next calls of
   // Feed return the others.
@@ -29,11 +31,12 @@ class ToolDecoder {
   size_t bytes() const;  // bytes of text that the decoder keeps
 
  private:
-  ToolDecoder(const Model& model, const CallFormat& format);
+  ToolDecoder(const Model& model, const CallFormat& format, std::shared_ptr<const ToolTypes> types);
   void Read(bool ended);
   bool FindOpen();
 
   const CallFormat* format_;
+  std::shared_ptr<const ToolTypes> types_;
   MarkedText marks_;
   std::string rest_;  // text that was not parsed yet
   std::deque<ToolCall> calls_;

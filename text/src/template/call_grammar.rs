@@ -1,7 +1,8 @@
 //! The grammar of the tool calls of a model: its own marks around the names and arguments of the tools that it was given.
+use super::call_values::{Field, Parameters, Value};
 use super::calls::Calls;
 use super::specials::Specials;
-use crate::grammar::{checked_schema, Error, Grammar};
+use crate::grammar::{Budget, Error, Grammar};
 use serde_json::{json, Value as Json};
 
 /// A Lark grammar that begins with the mark of a call. None if there are no tools.
@@ -13,14 +14,14 @@ pub fn grammar(
     if tools.is_empty() {
         return Ok(None);
     }
-    let writer = Writer { specials };
-    let tools: Vec<Tool> = tools.iter().map(Tool::of).collect();
-    let mut rules = Vec::new();
+    let budget = Budget::default();
+    let mut writer = Writer {
+        specials,
+        budget: &budget,
+        rules: Vec::new(),
+    };
     for (number, tool) in tools.iter().enumerate() {
-        let call = writer.call(calls, tool).map_err(|e| {
-            Error::invalid(format!("the parameters of the tool '{}': {e}", tool.name))
-        })?;
-        rules.push(format!("call_{number}: {call}"));
+        writer.tool(calls, number, tool)?;
     }
     let names: Vec<String> = (0..tools.len()).map(|i| format!("call_{i}")).collect();
     let (open, close) = match calls {
@@ -29,127 +30,225 @@ pub fn grammar(
         | Calls::Tagged { open, close, .. }
         | Calls::Python { open, close } => (open, close),
     };
+    let body = match calls {
+        Calls::Object { list: true, .. } => {
+            r#"(call | "[" SPACE call (SPACE "," SPACE call)* SPACE "]")"#
+        }
+        _ => "call",
+    };
     let parts = [
         writer.text(open),
-        "SPACE call SPACE".into(),
+        format!("SPACE {body} SPACE"),
         writer.text(close),
     ];
     let source = format!(
         "start: {}\ncall: {}\n{}\nSPACE: /[ \\n]{{0,2}}/\n",
         parts.join(" "),
         names.join(" | "),
-        rules.join("\n")
+        writer.rules.join("\n")
     );
-    Grammar::from_lark(&source).map(Some)
-}
-
-struct Tool {
-    name: String,
-    parameters: Json,
-}
-
-impl Tool {
-    fn of(tool: &Json) -> Tool {
-        let function = &tool["function"];
-        let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
-        Tool {
-            name: function["name"].as_str().unwrap_or_default().into(),
-            parameters: match &function["parameters"] {
-                Json::Null => none,
-                parameters => parameters.clone(),
-            },
-        }
-    }
-
-    /// The schema of one of the properties by itself.
-    fn alone(&self, property: &Json) -> Json {
-        let mut schema = property.clone();
-        for key in ["$defs", "definitions"] {
-            if let (Some(entries), Some(named)) = (schema.as_object_mut(), self.parameters.get(key))
-            {
-                entries.entry(key).or_insert_with(|| named.clone());
-            }
-        }
-        schema
-    }
-
-    /// The properties in their order, each with its schema and whether it must be there.
-    fn properties(&self) -> Vec<(&String, &Json, bool)> {
-        let required = self.parameters["required"].as_array();
-        let must = |key: &str| required.is_some_and(|keys| keys.iter().any(|k| k == key));
-        match self.parameters["properties"].as_object() {
-            Some(all) => all.iter().map(|(k, v)| (k, v, must(k))).collect(),
-            None => Vec::new(),
-        }
-    }
+    Grammar::from_checked_lark(&source).map(Some)
 }
 
 struct Writer<'a> {
     specials: &'a Specials,
+    /// For the schemas of all tools.
+    budget: &'a Budget,
+    rules: Vec<String>,
 }
 
 impl Writer<'_> {
+    /// Adds the rules of a tool's calls.
+    fn tool(&mut self, calls: &Calls, number: usize, tool: &Json) -> Result<(), Error> {
+        let function = &tool["function"];
+        let name = function["name"].as_str().unwrap_or_default();
+        let call = Parameters::of(&function["parameters"], self.budget)
+            .and_then(|parameters| self.call(calls, number, name, &parameters))
+            .map_err(|error| Error {
+                text: format!("the parameters of the tool '{name}': {error}"),
+                place: None,
+                ..error
+            })?;
+        self.rules.push(format!("call_{number}: {call}"));
+        Ok(())
+    }
+
     /// A text in which special tokens' names are those tokens.
     fn text(&self, text: &str) -> String {
+        let (literals, rest) = self.parts(text);
+        [literal(&literals), rest].join(" ").trim().to_string()
+    }
+
+    /// The text before the first special token, and the rest as Lark.
+    fn parts(&self, text: &str) -> (String, String) {
         let mut parts = Vec::new();
         let mut from = 0;
-        for (start, end, id) in self.specials.all(text) {
-            parts.push(literal(&text[from..start]));
+        let all = self.specials.all(text);
+        let first = all.first().map_or(text.len(), |(start, ..)| *start);
+        for (start, end, id) in all {
+            if start > first {
+                parts.push(literal(&text[from..start]));
+            }
             parts.push(format!("<[{id}]>"));
             from = end;
         }
-        parts.push(literal(&text[from..]));
+        if from > 0 {
+            parts.push(literal(&text[from..]));
+        }
         parts.retain(|part| !part.is_empty());
-        parts.join(" ")
+        (text[..first].to_string(), parts.join(" "))
     }
 
-    fn call(&self, calls: &Calls, tool: &Tool) -> Result<String, Error> {
+    fn schema(&self, schema: &Json) -> Result<String, Error> {
+        Ok(format!(
+            "%json {}",
+            Parameters::checked(schema, self.budget)?
+        ))
+    }
+
+    fn call(
+        &mut self,
+        calls: &Calls,
+        number: usize,
+        name: &str,
+        parameters: &Parameters,
+    ) -> Result<String, Error> {
+        let rule = format!("call_{number}");
         match calls {
             Calls::Object {
                 name_key,
                 arguments_key,
                 ..
-            } => object(tool, name_key, arguments_key),
-            Calls::Named { between, .. } => Ok([
-                literal(&tool.name),
-                self.text(between),
-                schema(&tool.parameters)?,
-            ]
-            .join(" ")),
-            Calls::Tagged {
-                first,
-                middle,
-                last,
-                ..
-            } => {
-                let mut text = literal(&tool.name);
-                for (key, value, must) in tool.properties() {
-                    let parts = [
-                        "SPACE".into(),
-                        self.text(first),
-                        literal(key),
-                        self.text(middle),
-                        tagged_value(&tool.alone(value))?,
-                        self.text(last),
-                    ];
-                    let pair = parts.join(" ");
-                    text += &if must {
-                        format!(" {pair}")
-                    } else {
-                        format!(" ({pair})?")
-                    };
-                }
-                Ok(text)
+            } => self.schema(&object(name, parameters, name_key, arguments_key)),
+            Calls::Named { between, .. } => {
+                let parts = [
+                    literal(name),
+                    self.text(between),
+                    self.schema(&parameters.whole())?,
+                ];
+                Ok(parts.join(" "))
             }
+            Calls::Tagged { .. } => self.tagged(calls, &rule, name, parameters),
             Calls::Python { .. } => {
-                let open = literal(&format!("[{}(", tool.name));
-                Ok(format!(
-                    "{open} {} {}",
-                    python_arguments(tool)?,
-                    literal(")]")
-                ))
+                let arguments = self.python(&rule, parameters)?;
+                let (open, close) = (literal(&format!("[{name}(")), literal(")]"));
+                Ok(format!("{open} {arguments} {close}"))
             }
         }
+    }
+
+    fn tagged(
+        &mut self,
+        calls: &Calls,
+        rule: &str,
+        name: &str,
+        parameters: &Parameters,
+    ) -> Result<String, Error> {
+        let Calls::Tagged {
+            first,
+            middle,
+            last,
+            lines,
+            ..
+        } = calls
+        else {
+            return Ok(String::new());
+        };
+        let line = if *lines { "\n" } else { "" };
+        let mut text = literal(name);
+        for (number, field) in parameters.fields()?.iter().enumerate() {
+            let value =
+                self.tagged_value(&format!("{rule}_{number}"), field, parameters, line, last)?;
+            let parts = [
+                "SPACE".into(),
+                self.text(first),
+                literal(&field.name),
+                self.text(&format!("{middle}{line}")),
+                value,
+            ];
+            let pair = parts.join(" ");
+            text += &if field.must {
+                format!(" {pair}")
+            } else {
+                format!(" ({pair})?")
+            };
+        }
+        Ok(text)
+    }
+
+    /// A value with the mark behind it: a text as it is, everything else as JSON.
+    fn tagged_value(
+        &mut self,
+        rule: &str,
+        field: &Field,
+        parameters: &Parameters,
+        line: &str,
+        last: &str,
+    ) -> Result<String, Error> {
+        let (mark, rest) = self.parts(last);
+        let end = literal(&format!("{line}{mark}"));
+        let mut options = Vec::new();
+        for (number, value) in parameters.values(field)?.iter().enumerate() {
+            options.push(match value {
+                Value::Constant(text) => format!("{} {end} {rest}", literal(text)),
+                Value::Json(schema) => format!("{} {end} {rest}", self.schema(schema)?),
+                Value::Text(expressions) => {
+                    // The lexer takes the longest match. So the mark is in the lexeme, once, at its end.
+                    let mut text = expressions.join(" & ");
+                    if !mark.is_empty() {
+                        text += &format!(" & ~/(?s:.*){}(?s:.*)/", quoted(&mark));
+                    }
+                    let name = format!("{}_{number}", rule.to_uppercase());
+                    self.rules.push(format!("{name}: ({text}) {end}"));
+                    format!("{name} {rest}")
+                }
+            });
+        }
+        Ok(format!("({})", options.join(" | ")))
+    }
+
+    /// Keyword arguments in their order, first those that must be there.
+    fn python(&mut self, rule: &str, parameters: &Parameters) -> Result<String, Error> {
+        let fields = parameters.fields()?;
+        let (must, may): (Vec<_>, Vec<_>) = fields.iter().partition(|field| field.must);
+        let mut pairs = Vec::new();
+        for field in must.iter().chain(&may) {
+            let mut options = Vec::new();
+            for value in parameters.python_values(field)? {
+                options.push(match value {
+                    Value::Json(schema) => self.schema(&schema)?,
+                    Value::Constant(text) => literal(&text),
+                    Value::Text(_) => continue,
+                });
+            }
+            let key = literal(&format!("{}=", field.name));
+            pairs.push(format!("{key} ({})", options.join(" | ")));
+        }
+        let may_be: Vec<String> = pairs.split_off(must.len());
+        if may_be.is_empty() {
+            return Ok(pairs.join(" \", \" "));
+        }
+        // What may follow an argument: the next ones, each after a comma.
+        for (number, pair) in may_be.iter().enumerate() {
+            let next = match number + 1 < may_be.len() {
+                true => format!(" {rule}_after_{}", number + 1),
+                false => String::new(),
+            };
+            self.rules
+                .push(format!("{rule}_after_{number}: (\", \" {pair})?{next}"));
+        }
+        if !pairs.is_empty() {
+            return Ok(format!("{} {rule}_after_0", pairs.join(" \", \" ")));
+        }
+        let firsts =
+            may_be
+                .iter()
+                .enumerate()
+                .map(|(number, pair)| match number + 1 < may_be.len() {
+                    true => format!("{pair} {rule}_after_{}", number + 1),
+                    false => pair.clone(),
+                });
+        Ok(format!("({})?", firsts.collect::<Vec<_>>().join(" | ")))
     }
 }
 
@@ -160,68 +259,33 @@ fn literal(text: &str) -> String {
     Json::from(text).to_string()
 }
 
-fn schema(schema: &Json) -> Result<String, Error> {
-    Ok(format!("%json {}", checked_schema(schema)?))
+/// A text as a part of a regular expression of Lark.
+fn quoted(text: &str) -> String {
+    let character = |c: char| match c.is_ascii_alphanumeric() {
+        true => c.to_string(),
+        false => format!("\\x{{{:X}}}", c as u32),
+    };
+    text.chars().map(character).collect()
 }
 
-fn object(tool: &Tool, name_key: &str, arguments_key: &str) -> Result<String, Error> {
-    let mut parameters = tool.parameters.clone();
-    let mut whole = json!({"type": "object", "additionalProperties": false});
-    // References begin at the whole document.
-    for key in ["$defs", "definitions"] {
-        if let Some(named) = parameters.as_object_mut().and_then(|all| all.remove(key)) {
-            whole[key] = named;
-        }
-    }
+fn object(name: &str, parameters: &Parameters, name_key: &str, arguments_key: &str) -> Json {
+    let mut whole = parameters.whole();
+    let arguments = json!({"$ref": whole["$ref"].take()});
     let properties = if name_key.is_empty() {
-        json!({ tool.name.as_str(): parameters })
+        json!({ name: arguments })
     } else {
-        json!({ name_key: {"const": tool.name}, arguments_key: parameters })
+        json!({ name_key: {"const": name}, arguments_key: arguments })
     };
     let keys: Vec<&String> = properties
         .as_object()
         .into_iter()
-        .flatten()
-        .map(|e| e.0)
+        .flat_map(|all| all.keys())
         .collect();
-    whole["required"] = json!(keys);
-    whole["properties"] = properties;
-    schema(&whole)
-}
-
-/// A text goes as it is, without a tag; everything else as JSON.
-fn tagged_value(value: &Json) -> Result<String, Error> {
-    match (value["type"].as_str(), value["enum"].as_array()) {
-        (_, Some(choices)) => {
-            let choices = choices.iter().map(|choice| match choice.as_str() {
-                Some(text) => literal(text),
-                None => literal(&choice.to_string()),
-            });
-            Ok(format!("({})", choices.collect::<Vec<_>>().join(" | ")))
-        }
-        (Some("string"), None) => Ok("/[^<]*/".into()),
-        _ => schema(value),
-    }
-}
-
-/// Keyword arguments in their order, first those that must be there. Python writes constants differently from JSON.
-fn python_arguments(tool: &Tool) -> Result<String, Error> {
-    let mut text = String::new();
-    let properties = tool.properties();
-    let (must, may): (Vec<_>, Vec<_>) = properties.into_iter().partition(|(_, _, must)| *must);
-    for (number, (key, value, must)) in must.iter().chain(&may).enumerate() {
-        let value = match value["type"].as_str() {
-            Some("boolean") => "(\"True\" | \"False\")".into(),
-            Some("null") => "\"None\"".into(),
-            _ => schema(&tool.alone(value))?,
-        };
-        let comma = if number > 0 { "\", \" " } else { "" };
-        let pair = format!("{comma}{} {value}", literal(&format!("{key}=")));
-        text += &if *must {
-            format!(" {pair}")
-        } else {
-            format!(" ({pair})?")
-        };
-    }
-    Ok(text)
+    json!({
+        "type": "object",
+        "required": keys,
+        "properties": properties,
+        "additionalProperties": false,
+        "$defs": whole["$defs"].take(),
+    })
 }

@@ -15,6 +15,8 @@ pub enum Calls {
         close: String,
         name_key: String,
         arguments_key: String,
+        /// Whether the template writes a list.
+        list: bool,
     },
     /// A name, anything, then the arguments as a JSON object. `between` is what the template writes for "anything".
     Named {
@@ -29,6 +31,8 @@ pub enum Calls {
         middle: String,
         last: String,
         close: String,
+        /// Whether a value stands on lines of its own.
+        lines: bool,
     },
     /// `[name(key=value, …), …]`
     Python { open: String, close: String },
@@ -42,6 +46,7 @@ impl Calls {
                 close,
                 name_key,
                 arguments_key,
+                ..
             } => json!({
                 "form": "object", "open": open, "close": close, "name_key": name_key, "arguments_key": arguments_key}),
             Calls::Named { open, close, .. } => {
@@ -53,6 +58,7 @@ impl Calls {
                 middle,
                 last,
                 close,
+                ..
             } => json!({
                 "form": "tagged", "open": open, "first": first, "middle": middle, "last": last, "close": close}),
             Calls::Python { open, close } => {
@@ -69,6 +75,7 @@ fn described() -> Calls {
         close: "</tool_call>".into(),
         name_key: "name".into(),
         arguments_key: "arguments".into(),
+        list: false,
     }
 }
 
@@ -190,7 +197,9 @@ fn object(renderer: &Renderer, text: &str, name: usize, arguments: &Json) -> Opt
             None => return None,
         };
         let (mut before, mut after) = (text[..start].trim_end(), text[end..].trim_start());
+        let mut list = false;
         if let (Some(outer), true) = (before.strip_suffix('['), after.starts_with(']')) {
+            list = true;
             (before, after) = (outer.trim_end(), after[1..].trim_start());
         }
         let (open, close) = (line_mark(before, renderer), closing(after, renderer));
@@ -199,6 +208,7 @@ fn object(renderer: &Renderer, text: &str, name: usize, arguments: &Json) -> Opt
             close,
             name_key,
             arguments_key,
+            list,
         });
     }
     None
@@ -309,5 +319,6 @@ fn tagged(renderer: &Renderer, open: String, behind: &str) -> Option<Calls> {
         middle: trimmed(&behind[key_end..value]),
         last: trimmed(&between[..last_end]),
         close: closing(&tail[last_end.min(tail.len())..], renderer),
+        lines: behind[..value].ends_with('\n') && between.starts_with('\n'),
     })
 }

@@ -2,6 +2,7 @@
 //! turn by turn. A template is not trusted: what it may cost is in `budget.rs`.
 mod budget;
 mod call_grammar;
+mod call_values;
 mod calls;
 mod chat;
 mod conversation;

@@ -291,3 +291,16 @@ fn schemas_in_lark_are_enforced() {
     let fault = Grammar::from_lark("start: \"x\" %json {\"uniqueItems\": true}").unwrap_err();
     assert_eq!(fault.kind, ErrorKind::Unsupported);
 }
+
+#[test]
+fn digits_are_of_all_scripts_in_expressions_and_ascii_in_schemas() {
+    let regex = Grammar::from_regex("\\d\\w").unwrap();
+    check("a regex", &regex, &["3a", "\u{663}é"], &["a3"]);
+    let schema = Grammar::from_json_schema(r#"{"type": "string", "pattern": "^\\d\\w$"}"#).unwrap();
+    check(
+        "a schema",
+        &schema,
+        &["\"3a\""],
+        &["\"\u{663}a\"", "\"3é\""],
+    );
+}
