@@ -12,7 +12,9 @@
 namespace pie::sim {
 namespace {
 
-// No guest waits longer for an answer: many times what a busy device needs for all passes.
+// No guest waits longer for an answer: many times what a busy device needs for all passes. Where
+// the scheduler is told to suspend a sequence every few steps, a pass may need the batches that
+// compute its whole sequence again, so the limit is multiplied by their number.
 constexpr int64_t kLongestWaitNs = 120'000'000'000;
 constexpr uint64_t kMostRounds = 2'000'000;
 
@@ -119,6 +121,9 @@ class World {
     options.memory.swap_always = dice_.OneIn(4);
     options.request_timeout_ms = 0;  // a guest that waits forever must be found
     if (!plenty_ && dice_.OneIn(6)) options.suspend_every_steps = 1 + dice_.Below(5);
+    if (options.suspend_every_steps > 0) {
+      longest_wait_ns_ *= std::max(longest_ / device_.options().max_batch_tokens, 1U);
+    }
     return options;
   }
 
@@ -131,8 +136,9 @@ class World {
     for (const auto& guest : guests_) {
       PIE_RETURN_IF_ERROR(guest->problem());
       if (const auto since = guest->waits_since_ns();
-          since && clock_.NowNs() - *since > kLongestWaitNs) {
-        return Fail(Code::kInternal, "a guest has waited for {} s", kLongestWaitNs / 1'000'000'000);
+          since && clock_.NowNs() - *since > longest_wait_ns_) {
+        return Fail(Code::kInternal, "a guest has waited for {} s",
+                    longest_wait_ns_ / 1'000'000'000);
       }
       if (const auto wakes = guest->wakes_at_ns()) next = std::min(next.value_or(*wakes), *wakes);
     }
@@ -151,6 +157,7 @@ class World {
   Dice dice_;
   ManualClock clock_;
   uint32_t longest_ = 0;
+  int64_t longest_wait_ns_ = kLongestWaitNs;
   const bool plenty_;  // of memory: no sequence has to lose pages
   Device device_;
   Store store_;
