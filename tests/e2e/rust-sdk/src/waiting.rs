@@ -130,14 +130,14 @@ pub async fn spawned_tasks() -> Result<Value> {
         while let Some(step) = g.next()? {
             tokens.extend(step.execute().await?.tokens);
         }
-        Result::Ok(tokens.len())
+        Ok::<usize, String>(tokens.len())
     });
     let chain = spawn(async {
         let mut ctx = asked()?;
         // A loop of this SDK inside a task of wstd.
         inferlet::block_on(ctx.flush())?;
         let g = ctx.generate(Sampler::Argmax).max_tokens(70).ignore_eos();
-        Result::Ok(g.collect_tokens().await?.len())
+        Ok::<usize, String>(g.collect_tokens().await?.len())
     });
     // A future may begin to wait in `main` and end in a task, and the other way round.
     let mut moved = Box::pin(sleep(SHORT));
@@ -167,7 +167,7 @@ pub fn outlives_main() -> Result<Value> {
                 .await?
                 .len()
         );
-        Result::Ok(())
+        Ok::<(), String>(())
     };
     wstd::runtime::spawn(async { late.await.expect("the engine runs on") }).detach();
     Ok(Value::Null)

@@ -12,8 +12,56 @@ const MAX_EXACT: i64 = (1 << 53) - 1;
 pub(crate) fn schema_value<T: JsonSchema>() -> Value {
     let mut schema = serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default();
     tell_bounds(&mut schema);
+    spread_keys(&mut schema);
     close_objects(&mut schema);
     schema
+}
+
+/// Writes the keys of an object into the alternatives that complete it, such as the variants of an enum that is flattened
+/// into a struct. Each of them then describes a whole object, which can be closed.
+fn spread_keys(schema: &mut Value) {
+    match schema {
+        Value::Object(entries) => {
+            entries.values_mut().for_each(spread_keys);
+            spread(entries);
+        }
+        Value::Array(items) => items.iter_mut().for_each(spread_keys),
+        _ => {}
+    }
+}
+
+fn spread(entries: &mut Map<String, Value>) {
+    let kinds: Vec<&str> =
+        ["oneOf", "anyOf"].into_iter().filter(|key| entries.contains_key(*key)).collect();
+    let &[kind] = &kinds[..] else { return };
+    let own = Value::Object(entries.iter().filter(|(key, _)| *key != kind).map(cloned).collect());
+    let Some(Value::Array(alternatives)) = entries.get_mut(kind) else { return };
+    if !own["properties"].is_object() || !is_plain(&own) || !alternatives.iter().all(is_plain) {
+        return;
+    }
+    for alternative in alternatives {
+        let mut properties = own["properties"].clone();
+        let mut required = own["required"].as_array().cloned().unwrap_or_default();
+        let map = properties.as_object_mut().expect("checked above");
+        map.extend(alternative["properties"].as_object().into_iter().flatten().map(cloned));
+        required.extend(alternative["required"].as_array().into_iter().flatten().cloned());
+        alternative["properties"] = properties;
+        alternative["required"] = required.into();
+    }
+    for key in ["properties", "required", "additionalProperties"] {
+        entries.remove(key);
+    }
+}
+
+fn cloned((key, value): (&String, &Value)) -> (String, Value) {
+    (key.clone(), value.clone())
+}
+
+/// Whether a schema describes an object by its keys alone.
+fn is_plain(schema: &Value) -> bool {
+    let others = ["allOf", "anyOf", "oneOf", "$ref", "patternProperties"];
+    let closed = schema.get("additionalProperties").is_none_or(|more| *more == json!(false));
+    schema["type"] == "object" && closed && others.iter().all(|key| schema.get(*key).is_none())
 }
 
 /// Forbids keys that are not fields of the type. The type could not hold them, and a model that may add keys often goes
@@ -195,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flattened_enum_leaves_its_struct_open() {
+    fn a_flattened_enum_and_its_struct_are_closed_together() {
         #[derive(crate::schemars::JsonSchema)]
         #[allow(dead_code)]
         struct Order {
@@ -208,10 +256,41 @@ mod tests {
         #[allow(dead_code)]
         enum Dish {
             Pie { slices: i8 },
+            Soup { hot: bool },
         }
         let schema = schema_value::<Order>();
-        assert!(!schema.to_string().contains("additionalProperties"), "{schema}");
-        assert!(schema.to_string().contains("\"minimum\":-128"), "{schema}");
+        assert_eq!((&schema["type"], schema.get("properties")), (&json!("object"), None));
+        let [pie, soup] = [&schema["oneOf"][0], &schema["oneOf"][1]];
+        let keys = |schema: &Value| -> Vec<String> {
+            schema["properties"].as_object().unwrap().keys().cloned().collect()
+        };
+        assert_eq!(
+            (keys(pie), keys(soup)),
+            (text(["dish", "guest", "slices"]), text(["dish", "guest", "hot"]))
+        );
+        assert_eq!(pie["required"].as_array().unwrap().len(), 3);
+        assert_eq!(
+            (&pie["additionalProperties"], &soup["additionalProperties"]),
+            (&json!(false), &json!(false))
+        );
+        assert_eq!(pie["properties"]["slices"]["minimum"], -128);
+    }
+
+    fn text(names: [&str; 3]) -> Vec<String> {
+        names.map(String::from).to_vec()
+    }
+
+    #[test]
+    fn keys_are_not_spread_over_what_is_no_plain_object() {
+        let part = json!({"type": "object", "properties": {"y": {}}, "required": ["y"]});
+        for other in [json!({"$ref": "#/$defs/A"}), json!({"type": "string"}), json!({"allOf": []})]
+        {
+            let mut schema =
+                json!({"type": "object", "properties": {"x": {}}, "anyOf": [part, other]});
+            let same = schema.clone();
+            spread_keys(&mut schema);
+            assert_eq!(schema, same);
+        }
     }
 
     #[test]
