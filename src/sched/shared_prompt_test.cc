@@ -120,10 +120,14 @@ TEST_P(SharedPromptTest, OthersGoOnWhenTheFirstFails) {
   ExpectRight(all[1]);
 }
 
-// 2,000 pages take two rounds. The other user's pass does not wait for the second one.
+// 5,000 pages take five rounds. The other user's pass does not wait for the last of them.
 TEST_P(SharedPromptTest, OthersRunWhileACachedPromptIsAdoptedInSeveralRounds) {
-  Start({.seed = 3, .total_pages = 5'000, .max_batch_tokens = 40'000, .max_positions = 40'000});
-  const Tokens prompt(2'000 * scheduler_->info().page_tokens, 'p');
+  Start({.seed = 3,
+         .page_tokens = 4,
+         .total_pages = 10'000,
+         .max_batch_tokens = 24'000,
+         .max_positions = 24'000});
+  const Tokens prompt(5'000 * scheduler_->info().page_tokens, 'p');
   Mirror first = Create();
   ExpectAppend(first, prompt);
   const uint64_t computed = Computed();
