@@ -240,9 +240,11 @@ export class Generator implements AsyncIterable<GenStep> {
     try {
       value = JSON.parse(text);
     } catch (error) {
-      throw new Error(
-        `the JSON document is not complete after ${this.#generated} tokens: ${error} in ${text}`,
-      );
+      const why =
+        error instanceof SyntaxError
+          ? `is not complete after ${this.#generated} tokens`
+          : 'cannot be read'; // it is nested too deep for the interpreter's stack
+      throw new Error(`the JSON document ${why}: ${error} in ${text}`);
     }
     return (options.parse ?? shape.parse)(value);
   }

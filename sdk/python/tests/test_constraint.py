@@ -143,6 +143,13 @@ def test_collect_json_ends_with_the_document(model):
         generator = ctx.user("hi").generate(GREEDY, max_tokens=3)
         with pytest.raises(PieError, match="not complete after 3 tokens"):
             generator.collect_json(schema='{"const": "long"}')
+        generator = ctx.user("hi").generate(GREEDY)
+
+        def too_deep(text):
+            return json.loads("[" * 100_000)
+
+        with pytest.raises(PieError, match="nested too deep to be read: 3"):
+            generator.collect_json(schema=JsonSchema('{"const": 3}'), parse=too_deep)
 
 
 @pytest.mark.parametrize("begins", [False, True])

@@ -234,6 +234,8 @@ class Generator(StepLoop):
             raise PieError(
                 f"the JSON document is not complete after {self._count} tokens: {error} in {text}"
             ) from None
+        except RecursionError:
+            raise PieError(f"the JSON document is nested too deep to be read: {text}") from None
 
     def _thoughts_before(self, schema: Any) -> Thoughts | None:
         """The marks of thoughts that may come before a document of this schema."""
