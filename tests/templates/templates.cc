@@ -10,6 +10,8 @@
 //   {"alone": turn}                                                        → {"tokens"}
 //   {"messages": […], "tools": […], "cue": bool}                           → {"text"}
 //   {"encode": text}, {"decode": tokens, special ones by name}             → {"tokens"}, {"text"}
+//   {"held": tokens, "tools": [schemas]}
+//       → {"taken"}: how many of them the grammar of calls takes; null if they do not complete it
 //   {"reasoning": [[tokens], …]}, {"calls": [[tokens], …]}                 → {"events"}, one per
 //   list
 // Without a "template" the file's own is used.
@@ -24,6 +26,7 @@
 
 #include "speech/chat_source.h"
 #include "speech/chat_template.h"
+#include "speech/grammar.h"
 #include "speech/reasoning_decoder.h"
 #include "speech/tokenizer.h"
 #include "speech/tool_decoder.h"
@@ -159,6 +162,25 @@ Result<json> Decode(const Model& model, const json& request) {
   return json{{"events", events}};
 }
 
+Result<json> Hold(const Model& model, const json& request) {
+  const auto tools = request["tools"].get<std::vector<std::string>>();
+  const auto grammar = PIE_TRY(pie::Grammar::OfCalls(*model.chat, tools));
+  if (!grammar) return pie::Fail(pie::Code::kInvalid, "there is no grammar of calls");
+  pie::Matcher matcher = PIE_TRY(pie::Matcher::Make(pie::GrammarVocabulary(model), *grammar));
+  json taken;
+  size_t count = 0;
+  for (const auto token : request["held"].get<std::vector<uint32_t>>()) {
+    if (!matcher.Accept({&token, 1})) break;
+    ++count;
+    const auto& stops = model.chat->stop_tokens();
+    const auto bits = PIE_TRY(matcher.MaskBits());
+    const bool may_end = std::ranges::any_of(
+        stops, [&](uint32_t stop) { return ((bits[stop / 32] >> (stop % 32)) & 1) != 0; });
+    if (matcher.is_terminated() || may_end) taken = count;
+  }
+  return json{{"taken", taken}};
+}
+
 Result<json> Answer(Given& given, const std::string& line) {
   const json request = json::parse(line);
   if (request.contains("encode")) {
@@ -170,6 +192,7 @@ Result<json> Answer(Given& given, const std::string& line) {
   if (!given.model.chat) return json{{"error", "no template is loaded"}};
   const pie::ChatTemplate& chat = *given.model.chat;
   if (request.contains("alone")) return Tokens(chat.Alone(OwnedTurn(request["alone"]).Borrow()));
+  if (request.contains("held")) return Hold(given.model, request);
   if (request.contains("messages")) return json{{"text", PIE_TRY(chat.Render(line))}};
   if (!request.contains("turns")) return Decode(given.model, request);
   std::vector<TurnKind> before;

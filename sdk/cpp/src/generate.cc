@@ -180,9 +180,11 @@ Task<Result<Json>> ParsedJson(State generator, std::optional<detail::Thoughts> t
                                             : model.Tokenizer().Decode(tokens, true));
   Result<Json> json = Json::Parse(text);
   if (!json) {
-    co_return Error("the JSON document is not complete after " +
-                    std::to_string(generator->generated) + " tokens: " + json.error() + " in " +
-                    text);
+    const std::string why =
+        json.error().starts_with("too deeply nested")
+            ? "cannot be read"
+            : "is not complete after " + std::to_string(generator->generated) + " tokens";
+    co_return Error("the JSON document " + why + ": " + json.error() + " in " + text);
   }
   co_return json;
 }

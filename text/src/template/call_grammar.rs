@@ -36,8 +36,14 @@ pub fn grammar(
         }
         _ => "call",
     };
+    // A mark that is a word follows a blank, which belongs to the word's first token.
+    let blank = if open.starts_with(char::is_alphanumeric) {
+        "\" \"? "
+    } else {
+        ""
+    };
     let parts = [
-        writer.text(open),
+        format!("{blank}{}", writer.text(open)),
         format!("SPACE {body} SPACE"),
         writer.text(close),
     ];

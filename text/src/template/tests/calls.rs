@@ -81,6 +81,19 @@ fn special_tokens_are_those_tokens() {
 }
 
 #[test]
+fn a_mark_that_is_a_word_may_follow_a_blank() {
+    let calls = Calls::Named {
+        open: "to=".into(),
+        between: "".into(),
+        close: "".into(),
+    };
+    for text in ["to=stop{}", " to=stop{}"] {
+        assert!(takes(&calls, text), "{text}");
+    }
+    assert!(!takes(&calls, "  to=stop{}"));
+}
+
+#[test]
 fn tags() {
     let calls = Calls::Tagged {
         open: "<f=".into(),

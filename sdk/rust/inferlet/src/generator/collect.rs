@@ -97,13 +97,21 @@ impl<'ctx> Generator<'ctx> {
             None => model.tokenizer().decode_with(&tokens, true)?,
             Some(thoughts) => thoughts.document(&model, &tokens)?,
         };
-        let mut value: Value = serde_json::from_str(&text).map_err(|error| {
-            let count = state.borrow().generated;
-            format!("the JSON document is not complete after {count} tokens: {error} in {text}")
-        })?;
+        let mut value: Value = serde_json::from_str(&text)
+            .map_err(|error| unread(&error, state.borrow().generated, &text))?;
         make_zero_whole(&mut value);
         serde_json::from_value(value)
             .map_err(|error| format!("the JSON document does not fit the type: {error} in {text}"))
+    }
+}
+
+/// Why a document was not read: it is cut off, or it has a number or a depth that serde_json does not take.
+fn unread(error: &serde_json::Error, count: usize, text: &str) -> String {
+    match error.is_eof() {
+        true => {
+            format!("the JSON document is not complete after {count} tokens: {error} in {text}")
+        }
+        false => format!("the JSON document cannot be read: {error} in {text}"),
     }
 }
 
@@ -120,6 +128,18 @@ fn make_zero_whole(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_documents_that_are_cut_off_are_not_complete() {
+        let reason =
+            |text: &str| unread(&serde_json::from_str::<Value>(text).unwrap_err(), 7, text);
+        for text in ["", "[1, 2", "{\"a\": \"b", "tr"] {
+            assert!(reason(text).contains("not complete after 7 tokens"), "{text}");
+        }
+        assert!(reason("[1e999]").contains("cannot be read: number out of range"));
+        let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+        assert!(reason(&deep).contains("cannot be read: recursion limit exceeded"));
+    }
 
     #[test]
     fn minus_zero_is_an_integer() {
