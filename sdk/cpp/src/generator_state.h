@@ -42,7 +42,7 @@ struct GeneratorState {
   size_t generated = 0;
   bool expects_anew = true;  // the engine does not know how many passes are still to come
   bool done = false;
-  bool open_step = false;  // the program has a step that it has not begun to execute
+  bool open_step = false;       // the program has a step that it has not begun to execute
   std::vector<uint32_t> fresh;  // accepted; constraints and speculator do not know them yet
   std::optional<std::vector<uint32_t>> mask;  // of the next step; none while it is not known
   Drafts drafts_of_engine;                    // for the next step
