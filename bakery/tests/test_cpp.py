@@ -76,3 +76,13 @@ def test_anything_else_is_passed_on(root: Path):
         "LLVM ERROR: out of memory"
         in cpp._compile_failure(root, "LLVM ERROR: out of memory").message
     )
+
+
+def test_line_tables_are_removed_and_names_stay():
+    def custom(name: bytes, size: int) -> bytes:
+        body = bytes([len(name)]) + name + bytes(size)
+        return bytes([0, len(body) & 0x7F | 0x80, len(body) >> 7]) + body
+
+    start, code, names = b"\0asm\1\0\0\0", b"\x0a\x01\x00", custom(b"name", 300)
+    module = start + custom(b".debug_line", 200) + code + custom(b".debug_info", 1) + names
+    assert cpp._without_line_tables(module) == start + code + names

@@ -41,6 +41,13 @@ def test_stdout_arrives_also_without_a_last_newline():
     assert done.stdout.startswith("one line\nand a part")
 
 
+def test_an_exception_of_the_library_is_told_with_the_function_that_caused_it():
+    done = run("range")
+    assert done.returncode == 1
+    assert "out_of_range" in done.stderr
+    assert "PickFrom(" in done.stderr.partition("wasm backtrace:")[2]
+
+
 def test_a_wait_that_nothing_can_end_is_an_error():
     done = run("deadlock")
     assert done.returncode == 1

@@ -57,6 +57,9 @@ _MODE = {
     True: ["-O0", "-g", "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_DEBUG"],
 }
 _LINK = ["-mexec-model=reactor", "-Wl,--gc-sections"]
+# Without debug information, zig leaves out the names of functions too. They are for the backtraces
+# of traps. What else there is of it is removed from the module.
+_NAMES = "-g1"
 _STACK_BYTES = 1 << 20  # lld's default of 64 KiB is too little for recursion
 
 _DIAGNOSTIC = re.compile(
@@ -103,7 +106,7 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
         *_compiler(),
         *_MODE[debug],
         *_LINK,
-        *([] if debug else ["-s"]),
+        *([] if debug else [_NAMES]),
         f"-Wl,-z,stack-size={_STACK_BYTES}",
         f'-DPIE_PACKAGE="{project.manifest.name}"',
         "-Wall",
@@ -118,6 +121,8 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     done = run(command, cwd=project.root, env=_zig_environment(), report=report)
     if done.returncode != 0:
         raise _compile_failure(project.root, done.stderr or done.stdout)
+    if not debug:
+        core.write_bytes(_without_line_tables(core.read_bytes()))
     report.step("Making the component")
     _componentize(project, core, out, report)
 
@@ -245,6 +250,30 @@ def _object(source: Path, folder: Path, debug: bool, report: Report) -> Path:
             hint="this is a bug in the SDK or its compiler, not in your code",
         )
     return made
+
+
+def _without_line_tables(module: bytes) -> bytes:
+    """The core module without its sections of debug information."""
+    kept, at = [module[:8]], 8
+    while at < len(module):
+        body, size = _number(module, at + 1)
+        end = body + size
+        name, length = _number(module, body) if module[at] == 0 else (body, 0)  # 0: a custom one
+        if not module[name : name + length].startswith(b".debug_"):
+            kept.append(module[at:end])
+        at = end
+    return b"".join(kept)
+
+
+def _number(module: bytes, at: int) -> tuple[int, int]:
+    """Where the LEB128 number at `at` ends, and the number."""
+    number = shift = 0
+    while True:
+        byte = module[at]
+        number |= (byte & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if byte < 0x80:
+            return at, number
 
 
 # --- the component -------------------------------------------------------------------------------
