@@ -42,6 +42,7 @@ BAKERY = ROOT / "build" / "bin" / "bakery"
 _PLACES = {"inferlets": "", "sdk/conformance": "conformance-", "tests": "", "bench": "bench-"}
 _NOT_SOURCE = {"target", "node_modules", "build", "dist", "__pycache__", ".pytest_cache", "tests"}
 _NOT_CODE = {".md", ".wasm"}
+_LICENCE = "LICENSE"  # each package has a copy
 _CACHE_LIMIT_BYTES = 2_000_000_000
 _CACHE_KEEP_S = (
     3600  # younger entries are not pruned, because another build may be about to copy them
@@ -177,6 +178,7 @@ def _tree_hash(folder: Path) -> str:
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
         is_code = not _NOT_SOURCE & set(relative.parts) and path.suffix not in _NOT_CODE
+        is_code = is_code and path.name != _LICENCE
         if is_code and path.is_file():
             digest.update(f"{relative}\0{_file_hash(path)}\0".encode())
     return digest.hexdigest()

@@ -103,7 +103,14 @@ up_to_date() {
 }
 
 case $phase in build | test | check | inferlets) ;; *) echo "usage: $0 [test|check]" >&2; exit 2 ;; esac
+# `pie cache prune` deletes what was not used for a month. It asks the times of these files.
+mark_used() {
+  touch -c "$(venv_path)/.complete" "$(js_path)/.complete" "$(client_js_path)/.complete" \
+    "$cache"/rustup/.complete-* "$(cuda_root)/.complete" 2>/dev/null || true
+}
+
 if up_to_date; then
+  mark_used
   echo "setup: nothing to do"
   exit 0
 fi
@@ -126,5 +133,6 @@ setup_cuda
 for text in "${warnings[@]+"${warnings[@]}"}"; do printf '\nwarning: %s\n' "$text" >&2; done
 for text in "${faults[@]+"${faults[@]}"}"; do printf '\nerror: %s\n' "$text" >&2; done
 [ ${#faults[@]} -eq 0 ] || exit 1
+mark_used
 [ ${#warnings[@]} -gt 0 ] || fingerprint >"$state/.setup-$phase"
 echo "setup: done"

@@ -68,15 +68,16 @@ struct Entry {
   int64_t used_at = 0;  // seconds since 1970
 };
 
-// Adds the size of a file or a folder, and finds when one of its files was last read or written.
-// Links are not followed. The times of folders say nothing, because listing them changes them.
+// Adds the size of a file or a folder, and finds when one of its files was last written. Whatever
+// uses an entry sets the time of a file in it: times of access are kept by few file systems, and
+// backups change them. Links are not followed. The times of folders say nothing.
 void Measure(const fs::path& path, int depth, Entry& entry) {
   struct stat status{};
   if (lstat(path.c_str(), &status) != 0) return;
   if (!S_ISDIR(status.st_mode)) {
     entry.bytes += static_cast<uint64_t>(status.st_blocks) * 512;
     if (depth <= kUseDepth) {
-      entry.used_at = std::max<int64_t>({entry.used_at, status.st_atime, status.st_mtime});
+      entry.used_at = std::max<int64_t>(entry.used_at, status.st_mtime);
     }
     return;
   }

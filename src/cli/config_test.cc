@@ -204,6 +204,28 @@ TEST_F(ConfigTest, UnknownKeysAreRefused) {
   }
 }
 
+TEST_F(ConfigTest, ReadsWhichWebPagesMayAsk) {
+  ASSERT_TRUE(Read(R"(
+[server]
+allowed_hosts = ["pie.example"]
+allowed_origins = ["https://app.example", "http://localhost:5173"]
+trusted_apps = ["chat"]
+)"));
+  const auto server = ReadServerConfig(path_);
+  ASSERT_TRUE(server) << server.error().text;
+  EXPECT_EQ(server->server.web.hosts, std::vector<std::string>{"pie.example"});
+  EXPECT_EQ(server->server.web.origins.size(), 2u);
+  EXPECT_EQ(server->server.web.trusted_apps, std::vector<std::string>{"chat"});
+  for (const char* wrong :
+       {"allowed_hosts = [\"http://pie.example\"]", "allowed_hosts = [\"pie.example:80\"]",
+        "allowed_hosts = [\"*\"]", "allowed_origins = [\"*\"]", "allowed_origins = [\"a.example\"]",
+        "allowed_origins = [\"https://a.example/\"]", "allowed_origins = [\"null\"]",
+        "allowed_hosts = \"pie.example\""}) {
+    ASSERT_TRUE(Read(std::string("[server]\n") + wrong));
+    EXPECT_FALSE(ReadServerConfig(path_)) << wrong;
+  }
+}
+
 TEST_F(ConfigTest, AcceptsPublishedKeysThatChangeNothingHere) {
   const auto config = Read(R"(
 [runtime]

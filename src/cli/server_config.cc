@@ -37,12 +37,33 @@ Result<ServerConfig> ReadServerConfig(const std::string& given) {
   server.Read("tls_key", &options.tls_key);
   server.Read("routes", &options.routes);
   server.Read("page", &config.page);
+  server.Read("allowed_hosts", &options.web.hosts);
+  server.Read("allowed_origins", &options.web.origins);
+  server.Read("trusted_apps", &options.web.trusted_apps);
   for (const auto& [prefix, program] : options.routes) {
     if (!prefix.starts_with('/') || prefix.starts_with("/apps")) {
       return Fail(Code::kInvalid,
                   "{}: server.routes: '{}' must be a path that begins with a slash and is not "
                   "/apps, such as \"/v1\"",
                   path, prefix);
+    }
+  }
+  for (const std::string& host : options.web.hosts) {
+    if (host.empty() || host.find_first_of("/:* ") != std::string::npos) {
+      return Fail(Code::kInvalid,
+                  "{}: server.allowed_hosts: '{}' must be a name without a scheme and a port, such "
+                  "as \"pie.example\"",
+                  path, host);
+    }
+  }
+  for (const std::string& origin : options.web.origins) {
+    const size_t scheme = origin.find("://");
+    if (scheme == 0 || scheme == std::string::npos || scheme + 3 == origin.size() ||
+        origin.find_first_of("/* ", scheme + 3) != std::string::npos) {
+      return Fail(Code::kInvalid,
+                  "{}: server.allowed_origins: '{}' must be a scheme and a host, and a port if it "
+                  "is not the scheme's own, such as \"https://pie.example:8443\"",
+                  path, origin);
     }
   }
   Table auth(root.get("auth"), "auth", path);

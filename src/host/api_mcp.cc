@@ -5,6 +5,7 @@
 #include "host/api.h"
 #include "host/await.h"
 #include "host/engine.h"
+#include "host/mcp_pages.h"
 #include "host/mcp_pool.h"
 #include "model/json_text.h"
 
@@ -39,6 +40,54 @@ Result<McpAnswer> Ask(Process& process, uint32_t handle, std::string_view method
                                                   session->server));
   }
   return **std::move(answer);
+}
+
+// A list of which the guest waits for a page.
+struct Listing final : Waitable {
+  Listing(std::string_view member, size_t most_bytes) : pages(member, most_bytes) {}
+  McpPages pages;
+  std::shared_ptr<Pending<McpAnswer>> page;
+};
+
+// Asks for the whole list, page by page. `kind` is "tools", "resources" or "prompts".
+Result<McpAnswer> List(Process& process, uint32_t handle, std::string_view kind, Wait& wait) {
+  const McpSession* session = PIE_TRY(process.handles().mcp_sessions.Get(handle));
+  auto& calls = process.handles().calls;
+  const auto ask = [&](const std::string& params) {
+    return session->servers->Ask({.process_id = process.id(),
+                                  .server = session->server,
+                                  .method = fmt::format("{}/list", kind),
+                                  .params = params});
+  };
+  if (!wait.has_ticket) {
+    auto first = ask("{}");
+    if (!first) return RefuseMcp(kMcpUnreachable, "mcp: " + first.error().text);
+    auto listing = std::make_shared<Listing>(kind, process.engine().limits().max_mcp_result_bytes);
+    listing->page = *std::move(first);
+    wait.ticket = PIE_TRY(calls.Emplace(std::move(listing)));
+    wait.has_ticket = true;
+  }
+  const auto listing = std::static_pointer_cast<Listing>(*PIE_TRY(calls.Get(wait.ticket)));
+  const auto answered = [&]() -> Result<std::optional<McpAnswer>> {
+    while (true) {
+      if (!listing->page->ready()) return std::nullopt;
+      McpAnswer answer = PIE_TRY(listing->page->Take());
+      if (!answer) return std::optional(std::move(answer));
+      if (!nlohmann::json::accept(*answer)) {
+        return Fail(Code::kInvalid, "the answer of the server '{}' is not JSON", session->server);
+      }
+      const auto cursor = PIE_TRY(listing->pages.Add(*std::move(answer)));
+      if (!cursor) return std::optional<McpAnswer>(listing->pages.Take());
+      listing->page = PIE_TRY(ask(nlohmann::json{{"cursor", *cursor}}.dump()));
+    }
+  }();
+  if (answered && !*answered) {
+    wait.signal = listing->page->signal.raw();
+    return McpAnswer();  // the guest waits, and the bridge ignores this value
+  }
+  calls.Remove(wait.ticket);
+  if (!answered) return RefuseMcp(kMcpUnreachable, "mcp: " + answered.error().text);
+  return **answered;
 }
 
 // Refuses arguments that are too long. This check comes before parsing, because parsed JSON takes
@@ -101,13 +150,13 @@ Result<std::expected<uint32_t, McpError>> McpConnect(Process& process, std::stri
 }
 
 Result<McpAnswer> McpSessionListTools(Process& process, uint32_t session, Wait& wait) {
-  return Ask(process, session, "tools/list", "{}", wait);
+  return List(process, session, "tools", wait);
 }
 Result<McpAnswer> McpSessionListResources(Process& process, uint32_t session, Wait& wait) {
-  return Ask(process, session, "resources/list", "{}", wait);
+  return List(process, session, "resources", wait);
 }
 Result<McpAnswer> McpSessionListPrompts(Process& process, uint32_t session, Wait& wait) {
-  return Ask(process, session, "prompts/list", "{}", wait);
+  return List(process, session, "prompts", wait);
 }
 Result<McpAnswer> McpSessionCallTool(Process& process, uint32_t session, std::string_view name,
                                      std::string_view args, Wait& wait) {

@@ -161,6 +161,8 @@ TEST_F(AuthTest, EveryRouteNeedsALoginUnlessListed) {
                 .status,
             200u);
   EXPECT_EQ(AnswerHttp(*service, {.method = "POST", .target = "/healthz"}).status, 405u);
+  EXPECT_EQ(RefusalOf(*service, nullptr, {.origin = "https://a.example", .host = "x"}), "")
+      << "a login protects more than the names do";
 }
 
 TEST_F(AuthTest, RoutesOfInferletsNeedAKey) {
@@ -329,20 +331,6 @@ TEST_F(ConnectionTest, WatchingShowsTheEngineAndNobodysThings) {
   for (const char* part : {"programs", "snapshots", "adapters", "mcp_servers"}) {
     EXPECT_EQ(library[part], json::array()) << part;
   }
-}
-
-TEST_F(ConnectionTest, RefusesWebPagesOfOtherOrigins) {
-  const std::string_view here = "127.0.0.1:8080";
-  for (const char* origin : {"", "http://localhost:3000", "http://127.0.0.1", "http://[::1]:80"}) {
-    EXPECT_TRUE(MayUpgrade(*service, origin, here)) << origin;
-  }
-  for (const char* origin : {"https://evil.example", "null", "http://localhost.evil.example",
-                             "http://127.0.0.1.evil.example:8080", "file://", "http://["}) {
-    EXPECT_FALSE(MayUpgrade(*service, origin, here)) << origin;
-  }
-  EXPECT_FALSE(MayUpgrade(*service, "https://pie.example", "pie.example:8080"))
-      << "an attacker's name can point to this machine";
-  EXPECT_FALSE(MayUpgrade(*service, "", "") && MayUpgrade(*service, "http://", ""));
 }
 
 TEST_F(ConnectionTest, WhatAClientDoesNotReadIsBoundedByBytes) {

@@ -116,7 +116,7 @@ void Exchange::Respond(uint16_t status, std::string_view text) {
     std::lock_guard lock(mutex_);
     began_ = over_ = woken_ = true;
     response_ = {.status = status,
-                 .headers = "content-type:application/json\n",
+                 .headers = GuardedHead(call_.guard, "content-type:application/json\n"),
                  .body = ErrorJson(status < 500 ? "invalid_request_error" : "server_error", text),
                  .ended = true,
                  .complete = true};
@@ -144,7 +144,7 @@ void Exchange::OnResponse(uint16_t status, std::string_view headers) {
   if (over_) return;
   began_ = true;
   response_.status = status;
-  response_.headers = headers;
+  response_.headers = GuardedHead(call_.guard, headers);
   if (!std::exchange(woken_, true)) Wake();
 }
 

@@ -15,6 +15,7 @@
 #include "host/process.h"
 #include "server/service.h"
 #include "server/stderr_log.h"
+#include "server/web_access.h"
 
 namespace pie::server {
 
@@ -25,7 +26,8 @@ struct Call {
   std::string input;  // its environment variable PIE_INPUT
   std::string method, target, authority;
   bool secure = false;
-  std::string headers;  // lines of the form `name:value`
+  std::string headers = {};  // lines of the form `name:value`
+  HeadGuard guard = {};      // of the response
 };
 
 class Exchange final : public host::Listener, public std::enable_shared_from_this<Exchange> {

@@ -31,46 +31,39 @@ bool MayAsk(Service& service, std::string_view path, std::string_view authorizat
   return open || service.auth.IsToken(BearerOf(authorization));
 }
 
-// Returns an address without its scheme and port.
-std::string_view HostOf(std::string_view address) {
-  if (const size_t scheme = address.find("://"); scheme != std::string_view::npos) {
-    address.remove_prefix(scheme + 3);
+// Answers a browser that asks whether a page of another origin may send a request.
+HttpAnswer AnswerPreflight(const Asked& asked) {
+  HttpAnswer answer{.status = 204};
+  answer.headers = {{"Access-Control-Allow-Methods", std::string(asked.preflight_method)},
+                    {"Access-Control-Max-Age", "600"}};
+  if (!asked.preflight_headers.empty()) {
+    answer.headers.emplace_back("Access-Control-Allow-Headers", asked.preflight_headers);
   }
-  const size_t bracket = address.starts_with('[') ? address.find(']') : 0;
-  return bracket == std::string_view::npos ? address
-                                           : address.substr(0, address.find(':', bracket));
+  return answer;
 }
 
-bool IsThisMachine(std::string_view host) {
-  return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
-}
-
-}  // namespace
-
-bool MayUpgrade(const Service& service, std::string_view origin, std::string_view host) {
-  if (origin.empty() || service.auth.enabled()) return true;
-  // An attacker's name may point to this machine (DNS rebinding), so both have to be names
-  // that only this machine has.
-  return IsThisMachine(HostOf(origin)) && IsThisMachine(HostOf(host));
-}
-
-std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, const Asked& asked) {
+std::variant<Call, HttpAnswer> FindAnswer(Service& service, const Door* door, const Asked& asked) {
   Call call{.method = std::string(asked.method),
-            .authority = asked.host.empty() ? "localhost" : std::string(asked.host)};
+            .authority = asked.host.empty() ? "localhost" : std::string(asked.host),
+            .guard = {.reader = std::string(service.web.ReaderOf(asked))}};
+  const bool preflight =
+      asked.method == "OPTIONS" && !asked.preflight_method.empty() && !call.guard.reader.empty();
+  const std::string problem = RefusalOf(service, door, asked);
   if (door != nullptr) {
+    if (!problem.empty()) return Refusal(403, "permission_error", problem);
     call.program = door->program;
     call.username = door->username;
     call.input = door->input;
     call.target = asked.target;
+    if (preflight) return AnswerPreflight(asked);
   } else {
     const auto route = service.routes.Find(asked.target);
     if (!route) return call;
     call.program = route->program;
     call.target = route->target;
-    if (!MayUpgrade(service, asked.origin, asked.host)) {
-      return Refusal(403, "permission_error",
-                     "web pages of other origins may not send requests to this server");
-    }
+    if (!problem.empty()) return Refusal(403, "permission_error", problem);
+    if (preflight) return AnswerPreflight(asked);
+    call.guard.sandboxed = route->shares_origin && !service.web.Trusts(route->program);
     const std::string_view bearer = BearerOf(asked.authorization);
     const auto user = service.auth.UserOf(bearer.empty() ? asked.api_key : bearer);
     if (!user) {
@@ -100,15 +93,29 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
   return call;
 }
 
+}  // namespace
+
+std::string RefusalOf(const Service& service, const Door* door, const Asked& asked) {
+  const bool login = door == nullptr && service.auth.enabled();
+  return login ? std::string() : service.web.RefusalOf(asked);
+}
+
+std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, const Asked& asked) {
+  auto found = FindAnswer(service, door, asked);
+  const std::string_view reader = service.web.ReaderOf(asked);
+  if (auto* refusal = std::get_if<HttpAnswer>(&found); refusal != nullptr && !reader.empty()) {
+    // Else the page could not read why it is refused.
+    refusal->headers.emplace_back("Access-Control-Allow-Origin", reader);
+    refusal->headers.emplace_back("Vary", "Origin");
+  }
+  return found;
+}
+
 namespace {
 
 // A file of the page. Its headers forbid everything that the page does not need: other origins,
 // scripts within the text, being framed.
-HttpAnswer AnswerFile(const Service& service, const Page::File& file, const Asked& asked) {
-  if (!MayUpgrade(service, asked.origin, asked.host)) {
-    return {403, "text/plain; charset=utf-8",
-            "web pages of other origins may not read this page\n"};
-  }
+HttpAnswer AnswerFile(const Page::File& file, const Asked& asked) {
   HttpAnswer answer{.type = file.type, .body = file.bytes};
   if (asked.if_none_match.find(file.etag) != std::string_view::npos) {
     answer.status = 304;
@@ -138,13 +145,19 @@ HttpAnswer AnswerHttp(Service& service, const Asked& asked) {
             "this route needs the server's token: Authorization: Bearer <token>\n"};
   }
   if (asked.method != "GET" && asked.method != "HEAD") {
-    return {405, "text/plain; charset=utf-8", "only GET and HEAD are supported\n"};
+    const bool asks = asked.method == "OPTIONS";
+    return {.status = asks ? 204u : 405u,
+            .body = asks ? "" : "only GET and HEAD are supported\n",
+            .headers = {{"Allow", "GET, HEAD, OPTIONS"}}};
   }
   if (path == "/healthz") {
     if (service.draining) return {503, "text/plain; charset=utf-8", "draining\n"};
     return {200, "text/plain; charset=utf-8", "ok\n"};
   }
-  if (const Page::File* file = service.page.Find(path)) return AnswerFile(service, *file, asked);
+  if (const std::string refusal = RefusalOf(service, nullptr, asked); !refusal.empty()) {
+    return {403, "text/plain; charset=utf-8", refusal + "\n"};
+  }
+  if (const Page::File* file = service.page.Find(path)) return AnswerFile(*file, asked);
   if (path == "/metrics") return {200, "text/plain; version=0.0.4", MetricsText(service)};
   return {404, "text/plain; charset=utf-8",
           "not found. Clients connect by WebSocket; the HTTP routes are / (a page for browsers), "

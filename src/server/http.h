@@ -12,6 +12,7 @@
 
 #include "server/exchange.h"
 #include "server/service.h"
+#include "server/web_access.h"
 
 namespace pie::server {
 
@@ -40,13 +41,6 @@ inline constexpr std::array kHttpRoutes = {
     HttpRoute{"/apps/", Login::kApiKey},  // and the prefixes of server.routes
 };
 
-// The parts of a request that the routes use: the first line, and the values of some headers, which
-// may be empty.
-struct Asked {
-  std::string_view method, target, authorization, origin, host, if_none_match;
-  std::string_view api_key = {};  // x-api-key, as clients of the Anthropic API send it
-};
-
 // A daemon's port: every request on it goes to one inferlet, on behalf of the user who opened it.
 struct Door {
   std::string program;
@@ -61,9 +55,8 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
 // The server's own routes.
 HttpAnswer AnswerHttp(Service& service, const Asked& asked);
 
-// Returns whether a web page from `origin` (the value of that header, or empty) may open a
-// WebSocket. While authentication is off, only pages of this machine or of the address in `host`
-// may.
-bool MayUpgrade(const Service& service, std::string_view origin, std::string_view host);
+// Returns why a request is refused for the web page that may have sent it. Empty: it may be
+// answered. `door` is as for FindCall.
+std::string RefusalOf(const Service& service, const Door* door, const Asked& asked);
 
 }  // namespace pie::server

@@ -13,15 +13,16 @@ std::optional<Route> Routes::Find(std::string_view target) const {
     const size_t end = std::min(rest.find_first_of("/?"), rest.size());
     if (end == 0) return std::nullopt;
     const std::string_view seen = rest.substr(end);
-    return Route{std::string(rest.substr(0, end)),
-                 seen.starts_with('/') ? std::string(seen) : '/' + std::string(seen)};
+    return Route{.program = std::string(rest.substr(0, end)),
+                 .target = seen.starts_with('/') ? std::string(seen) : '/' + std::string(seen),
+                 .shares_origin = true};
   }
   const std::string_view path = target.substr(0, target.find('?'));
   for (const auto& [prefix, program] : prefixes_) {
     const bool below =
         path.starts_with(prefix) &&
         (path.size() == prefix.size() || prefix.ends_with('/') || path[prefix.size()] == '/');
-    if (below) return Route{program, std::string(target)};
+    if (below) return Route{.program = program, .target = std::string(target)};
   }
   return std::nullopt;
 }

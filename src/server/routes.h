@@ -12,7 +12,8 @@ namespace pie::server {
 
 struct Route {
   std::string program;
-  std::string target;  // the path and query that the inferlet sees
+  std::string target;          // the path and query that the inferlet sees
+  bool shares_origin = false;  // whoever may install an inferlet chooses what is below /apps/
 };
 
 class Routes {

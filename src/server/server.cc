@@ -70,7 +70,7 @@ struct Server::Impl {
         service(
             engine, registry, auth, log, options.limits, options.max_processes,
             [this](std::function<void()> f) { asio::post(io, std::move(f)); }, options.routes,
-            std::move(options.page)),
+            std::move(options.page), WebAccess(options.web, options.host)),
         io(1),
         acceptor(io),
         daemons(io, service, sockets),

@@ -22,6 +22,7 @@ struct ServerOptions {
   std::string tls_cert, tls_key;  // PEM files; empty: no TLS
   size_t max_processes = 0;       // running at the same time; 0: the engine's own limit
   Routes::Table routes;           // prefixes of HTTP paths, and the inferlets that answer them
+  WebAccess::Options web;         // which web pages may send requests
   Page page;                      // the page that a browser gets at the root; empty: none
   uint32_t drain_secs = 30;       // time that processes have to end when the server shuts down
   Limits limits;

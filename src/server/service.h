@@ -20,6 +20,7 @@
 #include "server/programs.h"
 #include "server/routes.h"
 #include "server/sessions.h"
+#include "server/web_access.h"
 
 namespace pie::server {
 
@@ -30,7 +31,8 @@ struct Service {
   using Post = std::function<void(std::function<void()>)>;
   Service(host::Engine& the_engine, Registry& registry, Auth& the_auth, Log& the_log,
           const Limits& the_limits, size_t max_processes, Post the_post,
-          Routes::Table the_routes = {}, Page the_page = {})
+          Routes::Table the_routes = {}, Page the_page = {},
+          WebAccess the_web = WebAccess({}, "localhost"))
       : engine(the_engine),
         auth(the_auth),
         log(the_log),
@@ -38,6 +40,7 @@ struct Service {
         post(std::move(the_post)),
         routes(std::move(the_routes)),
         page(std::move(the_page)),
+        web(std::move(the_web)),
         kept_programs(std::make_shared<Programs>(the_engine, registry)),
         programs(*kept_programs),
         sessions(the_engine, limits, max_processes),
@@ -79,6 +82,7 @@ struct Service {
   const Post post;
   const Routes routes;
   const Page page;  // empty: there is none
+  const WebAccess web;
   const std::shared_ptr<Programs> kept_programs;
   Programs& programs;
   Sessions sessions;

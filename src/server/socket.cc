@@ -157,14 +157,22 @@ class SocketOn final : public Socket,
     if (const std::string_view problem = AmbiguityOf(request); !problem.empty()) {
       return Refuse(*parser, {.status = 400, .body = fmt::format("bad request: {}\n", problem)});
     }
-    if (!door_ && ws::is_upgrade(request)) return Upgrade(request);
-    Asked asked{.method = Text(request.method_string()),
-                .target = Text(request.target()),
-                .authorization = Text(request[http::field::authorization]),
-                .origin = Text(request[http::field::origin]),
-                .host = Text(request[http::field::host]),
-                .if_none_match = Text(request[http::field::if_none_match]),
-                .api_key = Text(request[kApiKey])};
+    const Asked asked{
+        .method = Text(request.method_string()),
+        .target = Text(request.target()),
+        .authorization = Text(request[http::field::authorization]),
+        .origin = Text(request[http::field::origin]),
+        .host = Text(request[http::field::host]),
+        .if_none_match = Text(request[http::field::if_none_match]),
+        .api_key = Text(request[kApiKey]),
+        .referer = Text(request[http::field::referer]),
+        .fetch_site = Text(request["sec-fetch-site"]),
+        .fetch_mode = Text(request["sec-fetch-mode"]),
+        .fetch_dest = Text(request["sec-fetch-dest"]),
+        .preflight_method = Text(request[http::field::access_control_request_method]),
+        .preflight_headers = Text(request[http::field::access_control_request_headers]),
+        .upgrade = !door_ && ws::is_upgrade(request)};
+    if (asked.upgrade) return Upgrade(request, asked);
     auto to_serve = FindCall(service_, door_.get(), asked);
     if (const auto* refused = std::get_if<HttpAnswer>(&to_serve)) return Refuse(*parser, *refused);
     Call& call = std::get<Call>(to_serve);
@@ -178,12 +186,10 @@ class SocketOn final : public Socket,
   }
 
   template <class Request>
-  void Upgrade(const Request& request) {
-    if (!MayUpgrade(service_, Text(request[http::field::origin]),
-                    Text(request[http::field::host]))) {
-      return Write(
-          {403, "text/plain; charset=utf-8", "web pages of other origins may not connect\n"},
-          request.version(), false, false);
+  void Upgrade(const Request& request, const Asked& asked) {
+    if (const std::string refusal = RefusalOf(service_, nullptr, asked); !refusal.empty()) {
+      return Write({403, "text/plain; charset=utf-8", refusal + "\n"}, request.version(), false,
+                   false);
     }
     Lowest().expires_never();
     ws::stream_base::timeout timeouts;
@@ -260,6 +266,7 @@ class SocketOn final : public Socket,
     response->keep_alive(keep);
     if (!head) response->body() = answer.body;
     response->prepare_payload();
+    if (head) response->content_length(answer.body.size());
     Lowest().expires_after(std::chrono::seconds(service_.limits.pong_timeout_secs));
     http::async_write(ws_.next_layer(), *response,
                       [self = this->shared_from_this(), response](beast::error_code error, size_t) {

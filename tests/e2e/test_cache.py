@@ -69,6 +69,16 @@ def test_prune_keeps_what_was_used_and_models(cache):
     }
 
 
+def test_reading_a_file_is_no_use(cache):
+    """Few file systems keep the times of access, and backups change them."""
+    for name in ("venv-1234/pyvenv.cfg", "js-99/.complete"):
+        then = (cache / name).stat().st_mtime
+        os.utime(cache / name, (time.time(), then))
+    (cache / "venv-1234/.used").touch()  # what uses an entry marks it
+    assert pie_cache(cache, "prune").returncode == 0
+    assert (cache / "venv-1234/pyvenv.cfg").exists() and not (cache / "js-99").exists()
+
+
 def test_prune_of_everything_keeps_models(cache):
     assert pie_cache(cache, "prune", "--days", "0").returncode == 0
     left = {path.name for path in cache.rglob("*") if path.is_file()}

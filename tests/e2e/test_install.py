@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,11 @@ import build_clients
 from bakery.toolchain import cache_dir, node_modules
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (
+    "bakery",
+    *(f"client/{language}" for language in ("javascript", "python", "rust")),
+    *(f"sdk/{part}" for part in ("javascript", "python", "rust/inferlet", "rust/inferlet-macros")),
+)
 _LIMIT_S = 600  # the first build of an inferlet compiles its SDK
 
 
@@ -68,7 +74,7 @@ def test_it_names_its_own_places_only(prefix):
             assert str(ROOT).encode() not in path.read_bytes(), path
 
 
-def test_it_brings_licences_and_a_unit(prefix):
+def test_it_brings_licences_and_a_unit(prefix, tmp_path):
     licences = (prefix / "share/doc/pie/LICENCES.txt").read_text()
     for name in (
         "wasmtime",
@@ -82,8 +88,19 @@ def test_it_brings_licences_and_a_unit(prefix):
     assert "page/app.js" in (prefix / "share/pie/web/index.html").read_text()
     unit = (prefix / "lib/systemd/system/pie.service").read_text()
     assert "ExecStart=" in unit and "@PREFIX@" not in unit
+    if shutil.which("systemd-analyze"):
+        here = tmp_path / "pie.service"
+        here.write_text(re.sub("(?m)^ExecStart=.*", "ExecStart=/bin/true", unit))
+        assert run(["systemd-analyze", "verify", "--man=no", here]).stderr == ""
     check = [prefix / "bin/pie", "check", prefix / "share/pie/config.example.toml"]
     run(check)
+
+
+def test_each_package_has_the_licence():
+    """A package is built from its own folder, so the file is there as well."""
+    licence = (ROOT / "LICENSE").read_text()
+    for package in PACKAGES:
+        assert (ROOT / package / "LICENSE").read_text() == licence, package
 
 
 @pytest.mark.parametrize("package", ["client/python", "sdk/python"])
@@ -97,6 +114,7 @@ def test_wheels(package, tmp_path):
     module = {"client/python": "pie_client", "sdk/python": "inferlet"}[package]
     assert (tmp_path / "site" / module / "py.typed").is_file()
     metadata = next((tmp_path / "site").glob("*.dist-info/METADATA")).read_text()
+    assert list((tmp_path / "site").glob("*.dist-info/**/LICENSE"))
     for field in ("License", "Summary", "Requires-Python", "Description-Content-Type"):
         assert field in metadata
     if package == "client/python":
@@ -113,7 +131,7 @@ def unpacked_npm_package(source: Path, folder: Path) -> Path:
         files.extractall(folder, filter="data")
     about = json.loads((folder / "package/package.json").read_text())
     assert {"name", "version", "description", "license", "engines"} <= about.keys()
-    assert (folder / "package/README.md").is_file()
+    assert (folder / "package/README.md").is_file() and (folder / "package/LICENSE").is_file()
     (folder / "node_modules").mkdir()
     return (folder / "package").rename(folder / "node_modules" / about["name"])
 
@@ -148,7 +166,7 @@ def test_the_rust_package_of_the_client(tmp_path):
     run([*package, "--manifest-path", manifest, "--target-dir", tmp_path])
     (archive,) = (tmp_path / "package").glob("pie-client-*.crate")
     folder = unpacked_crate(archive, tmp_path)
-    assert (folder / "README.md").is_file()
+    assert (folder / "README.md").is_file() and (folder / "LICENSE").is_file()
     # What the tests of the clients have compiled is used again.
     env = {**os.environ, "CARGO_TARGET_DIR": str(cache_dir("cargo/client-rust"))}
     run(["cargo", "build", "--release", "--offline", "--quiet", "--examples"], cwd=folder, env=env)
@@ -159,7 +177,7 @@ def test_the_rust_packages_of_the_sdk(tmp_path):
     for name in ("inferlet-macros", "inferlet"):
         listing = ["cargo", "package", "--list", "--allow-dirty", "--offline", "-p", name]
         files = run(listing, cwd=ROOT / "sdk/rust").stdout.split()
-        assert {"src/lib.rs", "README.md", "Cargo.toml"} <= set(files)
+        assert {"src/lib.rs", "README.md", "LICENSE", "Cargo.toml"} <= set(files)
     for name, source in {"wit": ROOT / "wit", "wasi": ROOT / "sdk/wasi"}.items():
         contract = {f"{name}/{path.relative_to(source)}" for path in source.rglob("*.wit")}
         assert contract and contract <= set(files)

@@ -113,10 +113,8 @@ def test_bodies_of_every_size(web, size):
 
 def test_a_chunked_body_and_100_continue(web):
     with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
-        peer.sendall(
-            b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
-            b"Expect: 100-continue\r\n\r\n"
-        )
+        peer.sendall(b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: localhost\r\n")
+        peer.sendall(b"Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
         assert peer.recv(64).startswith(b"HTTP/1.1 100 Continue\r\n\r\n")
         peer.sendall(b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
         answer = b""
@@ -160,7 +158,7 @@ def instances(web) -> int:
 def test_an_instance_ends_when_its_client_leaves(web):
     for path in ("/late", "/flood"):
         peer = socket.create_connection(("127.0.0.1", web.port), LIMIT_S)
-        peer.sendall(f"GET /apps/http-echo{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        peer.sendall(f"GET /apps/http-echo{path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         end = time.monotonic() + LIMIT_S
         while instances(web) == 0 and time.monotonic() < end:
             time.sleep(0.05)
@@ -201,7 +199,7 @@ def test_a_model_answers(web):
 def test_malformed_requests_are_refused(web, head):
     with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
         lines = head.format(echo="/apps/http-echo/echo").split("|")
-        peer.sendall("\r\n".join([*lines, "Host: x", "", ""]).encode())
+        peer.sendall("\r\n".join([*lines, "Host: localhost", "", ""]).encode())
         answer = peer.recv(4096)
         assert answer == b"" or answer.split()[1] in (b"400", b"413"), answer
     assert ask(web.port, "GET", "/healthz") == (200, b"ok\n")
@@ -209,10 +207,10 @@ def test_malformed_requests_are_refused(web, head):
 
 def test_a_request_behind_a_refused_one_is_not_answered(web):
     """A proxy in front could take the second request for the body of the first."""
-    second = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    second = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for coding in (b"xchunked", b"identity"):
         with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
-            head = b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+            head = b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
             peer.sendall(head + coding + b"\r\n\r\n" + second)
             answer = b""
             while more := peer.recv(4096):
@@ -225,10 +223,8 @@ def test_a_request_behind_a_refused_one_is_not_answered(web):
 )
 def test_malformed_chunks_end_the_connection(web, body):
     with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
-        head = (
-            b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
-        peer.sendall(head + body)
+        head = b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: localhost\r\n"
+        peer.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + body)
         answer = b""
         while more := peer.recv(4096):
             answer += more
@@ -237,7 +233,7 @@ def test_malformed_chunks_end_the_connection(web, body):
 
 def test_a_head_that_never_ends(web):
     with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
-        peer.sendall(b"GET /apps/http-echo/about HTTP/1.1\r\nHost: x\r\n")
+        peer.sendall(b"GET /apps/http-echo/about HTTP/1.1\r\nHost: localhost\r\n")
         with pytest.raises(OSError):
             for number in range(1_000_000):
                 peer.sendall(b"x-%d: y\r\n" % number)
@@ -247,7 +243,7 @@ def test_a_head_that_never_ends(web):
 
 def test_clients_that_send_slowly_hold_up_nobody(web):
     """Each of them has begun a head or a body and does not go on."""
-    head = b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx"
+    head = b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx"
     slow = [socket.create_connection(("127.0.0.1", web.port), LIMIT_S) for _ in range(64)]
     try:
         for number, peer in enumerate(slow):
@@ -259,9 +255,121 @@ def test_clients_that_send_slowly_hold_up_nobody(web):
             peer.close()
 
 
+def headers_of(port: int, method: str, path: str, **headers: str) -> tuple[int, list]:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)) as connection:
+        connection.request(method, path, None, headers)
+        response = connection.getresponse()
+        response.read()
+        return response.status, [(name.lower(), value) for name, value in response.getheaders()]
+
+
+ABOUT = "/apps/http-echo/about"
+
+
 def test_a_page_of_another_origin_is_refused(web):
-    assert ask(web.port, "GET", "/apps/http-echo/about", Origin="https://evil.example")[0] == 403
-    assert ask(web.port, "GET", "/apps/http-echo/about", Origin="http://localhost:3000")[0] == 200
+    assert ask(web.port, "GET", ABOUT, Origin="https://evil.example")[0] == 403
+    assert ask(web.port, "GET", ABOUT, Origin="http://localhost:3000")[0] == 200
+    # Browsers name no origin when a page of another site loads an image.
+    image = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    assert ask(web.port, "GET", ABOUT, **image)[0] == 403
+    link = {**image, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert ask(web.port, "GET", ABOUT, **link)[0] == 200
+
+
+def test_a_name_that_leads_here_is_refused(web, start, on):
+    """DNS rebinding: an attacker's name points to this machine, so its page has no other origin."""
+    for path in (ABOUT, "/", "/page/app.js", "/metrics", "/v1/models"):
+        status, body = ask(web.port, "GET", path, Host="evil.example:8080")
+        assert status == 403 and b"server.allowed_hosts" in body, path
+    for host in ("localhost:1", "LOCALHOST", "a.localhost", "[::1]:8080", "192.0.2.1", "127.0.0.1"):
+        assert ask(web.port, "GET", ABOUT, Host=host)[0] == 200, host
+    assert ask(web.port, "GET", "/healthz", Host="probe")[0] == 200
+    other = start(config='[server]\nallowed_hosts = ["pie.example"]\n')
+    assert ask(other.port, "GET", "/metrics", Host="Pie.Example:8080")[0] == 200
+    assert ask(other.port, "GET", "/metrics", Host="evil.example")[0] == 403
+
+    async def daemon():
+        async with await install(web) as client:
+            opened = await client.ask(
+                "launch_daemon", port=0, inferlet="http-echo@0.1.0", input="{}"
+            )
+            found = json.loads(await client.ask("list_processes"))
+            port = next(one["port"] for one in found if one["process_id"] == opened)
+            assert ask(port, "GET", "/about")[0] == 200
+            assert ask(port, "GET", "/about", Host="evil.example")[0] == 403
+            assert ask(port, "POST", "/echo", b"x", Origin="https://evil.example")[0] == 403
+            await client.ask("terminate_process", process_id=opened)
+
+    on(daemon())
+
+
+def test_documents_of_inferlets_are_sandboxed(web, start, on):
+    """They would share the origin of the server's page, and could act as its user."""
+    status, headers = headers_of(web.port, "GET", "/apps/http-echo/page")
+    sent = dict(headers)
+    assert status == 200 and sent["content-type"] == "text/html"
+    policy = sent["content-security-policy"]
+    assert policy.startswith("sandbox allow-scripts") and "same-origin" not in policy
+    assert sent["x-content-type-options"] == "nosniff"
+    assert not {"set-cookie", "service-worker-allowed", "clear-site-data"} & set(sent)
+    # A document in the sandbox has the origin `null`. The Referer says that it is from here.
+    here = f"127.0.0.1:{web.port}"
+    inside = {"Origin": "null", "Referer": f"http://{here}/", "Sec-Fetch-Site": "cross-site"}
+    status, headers = headers_of(web.port, "POST", "/apps/http-echo/echo", **inside)
+    assert status == 201 and ("access-control-allow-origin", "null") in headers
+    assert ask(web.port, "GET", ABOUT, Origin="null")[0] == 403
+    foreign = {**inside, "Referer": "https://evil.example/"}
+    assert ask(web.port, "GET", ABOUT, **foreign)[0] == 403
+    script = {"Referer": f"http://{here}/", "Sec-Fetch-Site": "cross-site"}
+    assert ask(web.port, "GET", ABOUT, **script)[0] == 200
+
+    trusting = start(config='[server]\ntrusted_apps = ["http-echo"]\n')
+
+    async def once():
+        async with await install(trusting):
+            pass
+
+    on(once())
+    sent = dict(headers_of(trusting.port, "GET", "/apps/http-echo@0.1.0/page")[1])
+    assert "content-security-policy" not in sent and sent["set-cookie"] == "a=b"
+
+
+def test_pages_of_origins_in_the_config(start, on):
+    origin = "https://app.example"
+    config = f'[server]\nallowed_origins = ["{origin}"]\n[server.routes]\n"/v1" = "http-echo"\n'
+    server = start(config=config)
+
+    async def once():
+        async with await install(server):
+            pass
+
+    on(once())
+    preflight = {
+        "Origin": origin,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type",
+    }
+    status, headers = headers_of(server.port, "OPTIONS", "/v1/chat", **preflight)
+    sent = dict(headers)
+    assert status == 204 and sent["access-control-allow-origin"] == origin
+    assert sent["access-control-allow-methods"] == "POST"
+    assert sent["access-control-allow-headers"] == "authorization,content-type"
+    status, headers = headers_of(server.port, "POST", "/v1/chat", Origin=origin)
+    assert status == 404 and ("access-control-allow-origin", origin) in headers
+    assert ("vary", "Origin") in headers
+    for other in ("https://app.example.evil", "http://app.example", "https://app.example:8"):
+        assert headers_of(server.port, "POST", "/v1/chat", Origin=other)[0] == 403
+        refused = headers_of(server.port, "OPTIONS", "/v1/chat", **{**preflight, "Origin": other})
+        assert "access-control-allow-origin" not in dict(refused[1])
+
+
+def test_head_and_options_of_the_servers_own_routes(web):
+    status, headers = headers_of(web.port, "HEAD", "/healthz")
+    assert status == 200 and dict(headers)["content-length"] == "3"
+    status, headers = headers_of(web.port, "OPTIONS", "/healthz")
+    assert status == 204 and dict(headers)["allow"] == "GET, HEAD, OPTIONS"
+    status, headers = headers_of(web.port, "POST", "/healthz")
+    assert status == 405 and dict(headers)["allow"] == "GET, HEAD, OPTIONS"
 
 
 # --- requests that inferlets make
@@ -391,7 +499,7 @@ def test_a_daemon_is_restarted(web, on):
             port = before["port"]
             assert before["inferlet"] == "http-again@0.1.0"
             with closing(socket.create_connection(("127.0.0.1", port), LIMIT_S)) as late:
-                late.sendall(b"GET /late HTTP/1.1\r\nHost: x\r\n\r\n")
+                late.sendall(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 end = time.monotonic() + LIMIT_S
                 while instances(web) == 0 and time.monotonic() < end:
                     await asyncio.sleep(0.05)
@@ -427,7 +535,7 @@ def test_a_stopped_daemon_takes_no_request_on_an_open_connection(web, on):
             with closing(idle), closing(busy):
                 idle.request("GET", "/about")
                 assert idle.getresponse().read()
-                busy.sendall(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
+                busy.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 heard = busy.recv(4096)
                 await client.ask("terminate_process", process_id=daemon)
                 with pytest.raises(ConnectionError):

@@ -108,10 +108,8 @@ def test_a_response_streams_as_it_is_written(app):
 def test_both_bodies_stream_at_once(app):
     """The inferlet answers the first part of a request whose second part has not been sent."""
     with socket.create_connection(("127.0.0.1", app.port), LIMIT_S) as peer:
-        head = (
-            f"POST /apps/{app.name}/pipe HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
-        peer.sendall(head.encode() + b"5\r\nfirst\r\n")
+        head = f"POST /apps/{app.name}/pipe HTTP/1.1\r\nHost: localhost\r\n"
+        peer.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
         seen = b""
         for part, rest in ((b"first", b"6\r\nsecond\r\n0\r\n\r\n"), (b"second", b"")):
             while part not in seen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -143,6 +144,7 @@ def test_a_client_that_leaves_ends_its_requests(server, on):
     assert "has disconnected" in answer
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_server_that_does_not_start(server, on):
     async def talk():
         client, _ = await installed(server)
@@ -151,10 +153,14 @@ def test_a_server_that_does_not_start(server, on):
                 await client.register_mcp_server("x", "stdio", "/no/such/program")
             with pytest.raises(McpError, match="is not running"):
                 await client.register_mcp_server("x", "stdio", "true")
+            mute = ["-c", "read line; exec >&-; sleep 0.5"]  # it ends a moment after its output
+            with pytest.raises(McpError, match="is not running"):
+                await client.register_mcp_server("x", "stdio", "sh", mute)
             with pytest.raises(ValueError, match="stdio"):
                 await client.register_mcp_server("x", "http", url="http://127.0.0.1")
 
     on(talk())
+    gc.collect()  # nothing of the servers is left to a closed event loop
 
 
 def test_the_frames_of_the_protocol(server, on):

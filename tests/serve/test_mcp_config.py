@@ -16,6 +16,7 @@ from conftest import PIE, ROOT, Serving
 from raw_client import LIMIT_S
 from test_mcp import SERVER, ask, check_oven, installed
 
+PAGES = str(ROOT / "tests/serve/mcp_pages_server.py")
 HOSTILE = str(ROOT / "tests/serve/hostile_mcp_server.py")
 EVERYTHING = [
     ["tools", "{}"],
@@ -94,6 +95,7 @@ def server(start, web) -> Serving:
             entry("hers", [python, *SERVER], users='["eve"]'),
             entry("missing", ["/no/such/program"]),
             entry("ends", ["true"]),
+            entry("pages", [python, PAGES]),
             entry("mute", [python, HOSTILE, "mute"], timeout_secs=1),
             entry("sleepy", [python, HOSTILE, "sleepy"], timeout_secs=1),
             *hostile,
@@ -163,6 +165,24 @@ def test_a_list_of_tools_that_changes(server, on):
     new = json.loads(grown)["content"][0]["text"]
     names = [{tool["name"] for tool in json.loads(text)["tools"]} for text in (before, after)]
     assert names[1] - names[0] == {new}
+
+
+@pytest.mark.parametrize("whose", ["engine", "client"])
+def test_lists_of_several_pages(server, on, whose):
+    async def run():
+        client, program = await installed(server)
+        async with client:
+            if whose == "client":
+                await client.register_mcp_server("pages", "stdio", sys.executable, [PAGES])
+            calls = [[what, "pages"] for what in ("tools", "resources", "prompts")]
+            return [json.loads(answer) for answer in await ask(client, program, *calls)]
+
+    tools, resources, prompts = on(run())
+    assert [tool["name"] for tool in tools["tools"]] == [f"tool{i}" for i in range(7)]
+    assert "nextCursor" not in tools
+    # A list without an end: the guest sees that it goes on.
+    assert len(resources["resources"]) == 64 and resources["nextCursor"] == "64"
+    assert prompts["prompts"] == [] and "nextCursor" not in prompts
 
 
 def test_servers_that_do_not_answer(server, on):

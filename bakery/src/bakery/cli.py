@@ -13,9 +13,10 @@ from bakery import __version__
 from bakery.build import build
 from bakery.create import create
 from bakery.errors import BakeryError
-from bakery.languages import FLAGS, ORDER, language_of, load
+from bakery.languages import FLAGS, ORDER, Language, language_of, load
 from bakery.project import open_project
 from bakery.report import Report, Style
+from bakery.uses import mark_builds, mark_tools
 
 _INTERRUPTED = 130
 
@@ -169,6 +170,8 @@ def _build(args: argparse.Namespace) -> int:
         report.close(failed=True)
         raise
     report.close()
+    mark_tools()
+    mark_builds((language or detect(project.root)).NAME)
     if not args.quiet:
         done = Style(sys.stdout).green("built")
         size = _human_size(built.size_bytes)

@@ -103,16 +103,9 @@ class StdioServer:
 
     async def stop(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        if process.stdin:
-            process.stdin.close()  # a server ends with its input
-        try:
-            await asyncio.wait_for(process.wait(), _STOP_S)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        if process is not None:
+            await _end(process)
+        # If the server has ended by itself, the reader may still be waiting for its exit.
         if self._reader and self._reader is not asyncio.current_task():
             await asyncio.gather(self._reader, return_exceptions=True)
 
@@ -164,7 +157,7 @@ class StdioServer:
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(self._gone())
-        await process.wait()
+        await _end(process)
 
     async def _take(self, line: bytes) -> None:
         try:
@@ -190,6 +183,18 @@ class StdioServer:
             answer.set_exception(McpError(code, str(text), error.get("data")))
         else:
             answer.set_result(message.get("result"))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Waits for a server's exit. One that does not end with its input is killed."""
+    if process.stdin:
+        process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_S)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 def _answer(method: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Makes `urllib.request` send its requests through the engine, in place of sockets.
 
 Everything above the connection stays urllib's own: openers, redirects, errors, authentication.
-Each request of a redirect is a request like others, which the engine checks.
+Each request of a redirect is a request like others, which the engine checks. What is for one host
+alone, such as a key, is not carried along to another one, as urllib would do.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import http.client
 import io
 import urllib.error
+import urllib.parse
 import urllib.request
 import urllib.response
 from typing import Any, cast
@@ -16,6 +18,11 @@ from typing import Any, cast
 from .._async import block_on
 from ..errors import PieError
 from ._client import Response, send
+
+# Headers that a redirect to another origin must not carry along.
+_SECRETS = ("authorization", "cookie", "proxy-authorization")
+
+_redirect = urllib.request.HTTPRedirectHandler.redirect_request
 
 
 class _Reader(io.RawIOBase):
@@ -78,8 +85,24 @@ def _body_of(data: Any) -> bytes:
     return b"".join(data)
 
 
+def _redirected(handler: Any, request: Any, *redirect: Any) -> Any:
+    """The request that follows a redirect, as urllib makes it, without another host's secrets."""
+    made: Any = _redirect(handler, request, *redirect)
+    if made is not None and _origin(made.full_url) != _origin(request.full_url):
+        for name in [name for name in made.headers if name.lower() in _SECRETS]:
+            made.remove_header(name)
+    return made
+
+
+def _origin(url: str) -> tuple[str, str | None, int]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+
+
 def install() -> None:
     """From here on, `urllib.request` uses the engine."""
     handler: Any = urllib.request.HTTPHandler
     handler.http_open = handler.https_open = _open
     handler.https_request = handler.http_request
+    redirects: Any = urllib.request.HTTPRedirectHandler
+    redirects.redirect_request = _redirected

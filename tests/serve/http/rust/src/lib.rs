@@ -58,6 +58,11 @@ async fn serve(mut request: Request, respond: Responder) -> Result<()> {
             sleep(Duration::from_secs(3600)).await;
             respond.send("late").await
         }
+        "/page" => {
+            let respond = respond.header("content-type", "text/html").header("set-cookie", "a=b");
+            let respond = respond.header("service-worker-allowed", "/");
+            respond.header("clear-site-data", "\"*\"").send("<p>text</p>").await
+        }
         "/trap" => panic!("as asked"),
         "/none" => Ok(()),
         "/generate" => {

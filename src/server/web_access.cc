@@ -1,0 +1,166 @@
+#include "server/web_access.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace pie::server {
+namespace {
+
+constexpr size_t kMostNamedBytes = 128;  // of a header's value in an error
+
+// What an inferlet's document may do in its sandbox. Without allow-same-origin it can neither read
+// the storage of the server's page nor act with that page's rights.
+constexpr std::string_view kSandbox =
+    "content-security-policy:sandbox allow-scripts allow-forms allow-popups allow-modals "
+    "allow-downloads\n"
+    "x-content-type-options:nosniff\n";
+
+// Headers that act on the whole origin, or on all ports of the host.
+constexpr std::string_view kOfOrigin[] = {
+    "service-worker-allowed",
+    "set-cookie",
+    "clear-site-data",
+    "strict-transport-security",
+    "alt-svc",
+    "nel",
+    "report-to",
+};
+
+constexpr std::string_view kCors = "access-control-";
+
+template <class List>
+bool Contains(const List& list, std::string_view one) {
+  return std::ranges::find(list, one) != std::end(list);
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  }
+  return lower;
+}
+
+// Returns the host and the port of an address, which may begin with a scheme.
+std::string_view AuthorityOf(std::string_view address) {
+  if (const size_t scheme = address.find("://"); scheme != std::string_view::npos) {
+    address.remove_prefix(scheme + 3);
+  }
+  return address.substr(0, address.find('/'));
+}
+
+// Returns an address without its scheme and port.
+std::string_view HostOf(std::string_view address) {
+  address = AuthorityOf(address);
+  const size_t bracket = address.starts_with('[') ? address.find(']') : 0;
+  return bracket == std::string_view::npos ? address
+                                           : address.substr(0, address.find(':', bracket));
+}
+
+bool IsLocalName(std::string_view host) {
+  // Browsers resolve these names themselves.
+  return host == "localhost" || host.ends_with(".localhost");
+}
+
+bool IsThisMachine(std::string_view host) {
+  return IsLocalName(host) || host == "127.0.0.1" || host == "[::1]";
+}
+
+// No name leads to an address that is written out, so it cannot be rebound.
+bool IsAddress(const std::string& host) {
+  in6_addr parsed;
+  if (host.starts_with('[') && host.ends_with(']')) {
+    return inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &parsed) == 1;
+  }
+  return inet_pton(AF_INET, host.c_str(), &parsed) == 1;
+}
+
+// A document in the sandbox has the origin `null`, as many others have. The Referer says which
+// server it is from; no page can choose it.
+bool IsSandboxedHere(const Asked& asked) {
+  return asked.origin == "null" && !asked.host.empty() &&
+         Lower(AuthorityOf(asked.referer)) == Lower(asked.host);
+}
+
+}  // namespace
+
+WebAccess::WebAccess(Options options, std::string_view bound) : options_(std::move(options)) {
+  options_.hosts.emplace_back(bound);
+  for (std::string& host : options_.hosts) host = Lower(host);
+  for (std::string& origin : options_.origins) origin = Lower(origin);
+}
+
+bool WebAccess::IsNameOfServer(std::string_view host) const {
+  std::string name = Lower(HostOf(host));
+  if (name.ends_with('.')) name.pop_back();
+  return IsLocalName(name) || IsAddress(name) || Contains(options_.hosts, name);
+}
+
+std::string WebAccess::RefusalOf(const Asked& asked) const {
+  // Browsers name the origin when they open a WebSocket, and a host when they send a request.
+  const bool browser = !asked.origin.empty() || !(asked.upgrade || asked.host.empty());
+  if (!browser) return {};
+  if (!IsNameOfServer(asked.host)) {
+    return fmt::format(
+        "this server does not know itself as '{}'. Without authentication it answers to "
+        "addresses, to localhost and to the names in server.allowed_hosts of its config",
+        HostOf(asked.host).substr(0, kMostNamedBytes));
+  }
+  const std::string origin = Lower(HostOf(asked.origin)), host = Lower(HostOf(asked.host));
+  if (!asked.origin.empty()) {
+    const bool own = Lower(AuthorityOf(asked.origin)) == Lower(asked.host);
+    const bool local = IsThisMachine(origin) && IsThisMachine(host);
+    const bool sandboxed = !asked.upgrade && IsSandboxedHere(asked);
+    const bool listed = Contains(options_.origins, Lower(asked.origin));
+    if (own || local || sandboxed || listed) return {};
+    return fmt::format(
+        "web pages of the origin '{}' may not send requests to this server; name the origin in "
+        "server.allowed_origins of its config to allow them",
+        asked.origin.substr(0, kMostNamedBytes));
+  }
+  const bool foreign =
+      asked.fetch_site == "cross-site" || (asked.fetch_site == "same-site" && !IsThisMachine(host));
+  // A link to this server may be followed: the page that has it cannot read what it leads to.
+  const bool link =
+      asked.method == "GET" && asked.fetch_mode == "navigate" && asked.fetch_dest == "document";
+  const bool own = Lower(AuthorityOf(asked.referer)) == Lower(asked.host);
+  if (!foreign || link || own) return {};
+  return "web pages of other sites may not send requests to this server";
+}
+
+std::string_view WebAccess::ReaderOf(const Asked& asked) const {
+  if (asked.origin.empty()) return {};
+  const bool may = IsSandboxedHere(asked) || Contains(options_.origins, Lower(asked.origin));
+  return may ? asked.origin : std::string_view();
+}
+
+bool WebAccess::Trusts(std::string_view program) const {
+  return Contains(options_.trusted_apps, program.substr(0, program.find('@')));
+}
+
+std::string GuardedHead(const HeadGuard& guard, std::string_view lines) {
+  if (!guard.sandboxed && guard.reader.empty()) return std::string(lines);
+  std::string head;
+  while (!lines.empty()) {
+    const size_t end = std::min(lines.find('\n'), lines.size() - 1) + 1;
+    const std::string_view line = lines.substr(0, end);
+    lines.remove_prefix(end);
+    const std::string name = Lower(line.substr(0, line.find(':')));
+    const bool dropped = (guard.sandboxed && Contains(kOfOrigin, name)) ||
+                         (!guard.reader.empty() && name.starts_with(kCors));
+    if (!dropped) head += line;
+  }
+  if (!head.empty() && !head.ends_with('\n')) head += '\n';
+  if (guard.sandboxed) head += kSandbox;
+  if (!guard.reader.empty()) {
+    head += fmt::format(
+        "access-control-allow-origin:{}\naccess-control-expose-headers:*\nvary:Origin\n",
+        guard.reader);
+  }
+  return head;
+}
+
+}  // namespace pie::server

@@ -1,0 +1,59 @@
+// WebAccess: what the web pages in a browser may do with this server.
+//
+// A browser sends requests to this machine on behalf of any web page. On a port that asks for no
+// login, nothing but the request's head tells whose page that is: its Host, because an attacker's
+// name may point to this machine (DNS rebinding), its Origin, and its Sec-Fetch-Site where there is
+// no Origin. Immutable.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pie::server {
+
+// The parts of a request that the routes use: the first line, and the values of some headers, which
+// may be empty.
+struct Asked {
+  std::string_view method, target, authorization, origin, host, if_none_match;
+  std::string_view api_key = {};  // x-api-key, as clients of the Anthropic API send it
+  std::string_view referer = {};
+  std::string_view fetch_site = {}, fetch_mode = {}, fetch_dest = {};  // Sec-Fetch-…
+  // Access-Control-Request-Method and -Headers: a browser asks whether it may send a request.
+  std::string_view preflight_method = {}, preflight_headers = {};
+  bool upgrade = false;  // to a WebSocket
+};
+
+class WebAccess {
+ public:
+  struct Options {
+    std::vector<std::string> hosts;    // names of the server, besides localhost and the bound name
+    std::vector<std::string> origins;  // whose pages may send requests, such as https://a.example
+    // Inferlets whose pages are not sandboxed.
+    std::vector<std::string> trusted_apps;
+  };
+  // `bound` is the name or the address on which the server listens.
+  WebAccess(Options options, std::string_view bound);
+
+  // Returns why a port that asks for no login refuses a request. Empty: it may be answered.
+  std::string RefusalOf(const Asked& asked) const;
+  // Returns the origin whose page may read the response. Empty: none but that of the server.
+  std::string_view ReaderOf(const Asked& asked) const;
+  bool Trusts(std::string_view program) const;
+
+ private:
+  bool IsNameOfServer(std::string_view host) const;
+  Options options_;
+};
+
+// How the response of an inferlet is changed before it is sent.
+struct HeadGuard {
+  // The response shares the origin of the server's page. The browser then puts documents into a
+  // sandbox, in an origin of their own.
+  bool sandboxed = false;
+  std::string reader = {};  // the origin whose page may read the response
+};
+// `lines` have the form `name:value`.
+std::string GuardedHead(const HeadGuard& guard, std::string_view lines);
+
+}  // namespace pie::server

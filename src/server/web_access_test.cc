@@ -1,0 +1,116 @@
+#include "server/web_access.h"
+
+#include <gtest/gtest.h>
+
+namespace pie::server {
+namespace {
+
+const WebAccess kAccess({.hosts = {"Pie.Example"}, .origins = {"https://app.example"}}, "box");
+
+bool May(Asked asked) {
+  if (asked.method.empty()) asked.method = "GET";
+  return kAccess.RefusalOf(asked).empty();
+}
+
+TEST(WebAccessTest, PagesOfThisMachineMayConnect) {
+  for (const char* origin : {"", "http://localhost:3000", "http://127.0.0.1", "http://[::1]:80"}) {
+    EXPECT_TRUE(May({.origin = origin, .host = "127.0.0.1:8080", .upgrade = true})) << origin;
+  }
+  for (const char* origin : {"https://evil.example", "null", "http://localhost.evil.example",
+                             "http://127.0.0.1.evil.example:8080", "file://", "http://["}) {
+    EXPECT_FALSE(May({.origin = origin, .host = "127.0.0.1:8080", .upgrade = true})) << origin;
+    EXPECT_FALSE(May({.origin = origin, .host = "127.0.0.1:8080"})) << origin;
+  }
+  EXPECT_FALSE(May({.origin = "http://", .host = ""}));
+}
+
+TEST(WebAccessTest, TheHostMustBeANameOfTheServer) {
+  for (const char* host :
+       {"localhost", "localhost.:80", "LocalHost:8080", "a.localhost", "box:1", "pie.example",
+        "127.0.0.1:8080", "10.1.2.3", "[::1]:8080", "[fe80::1]"}) {
+    EXPECT_TRUE(May({.host = host})) << host;
+  }
+  for (const char* host : {"evil.example", "evil.example:8080", "localhost.evil.example", "x",
+                           "127.0.0.1.evil.example", "[::1", "[evil]", "a.pie.example", ":80"}) {
+    EXPECT_FALSE(May({.host = host})) << host;
+    // The origin of a page from an attacker's name is the same name.
+    const std::string origin = std::string("http://") + host;
+    EXPECT_FALSE(May({.origin = origin, .host = host, .upgrade = true})) << host;
+  }
+  EXPECT_TRUE(May({.host = ""})) << "HTTP/1.0";
+  EXPECT_TRUE(May({.host = "evil.example", .upgrade = true})) << "no browser: it names no origin";
+  EXPECT_TRUE(May({.origin = "http://pie.example:80", .host = "pie.example:80"}));
+  EXPECT_TRUE(May({.origin = "http://10.1.2.3:80", .host = "10.1.2.3:80", .upgrade = true}));
+  EXPECT_FALSE(May({.origin = "http://10.1.2.4", .host = "10.1.2.3"}));
+}
+
+TEST(WebAccessTest, RequestsWithoutAnOriginNameTheirSite) {
+  Asked image{.method = "GET", .host = "localhost:80", .fetch_site = "cross-site"};
+  image.fetch_mode = "no-cors";
+  image.fetch_dest = "image";
+  EXPECT_FALSE(May(image));
+  for (const char* site : {"same-origin", "none", "same-site"}) {
+    Asked near = image;
+    near.fetch_site = site;
+    EXPECT_TRUE(May(near)) << site;
+    near.host = "pie.example";
+    EXPECT_EQ(May(near), std::string_view(site) != "same-site");
+  }
+  Asked link = image;
+  link.fetch_mode = "navigate";
+  link.fetch_dest = "document";
+  EXPECT_TRUE(May(link));
+  link.fetch_dest = "iframe";
+  EXPECT_FALSE(May(link));
+}
+
+TEST(WebAccessTest, SandboxedDocumentsOfTheServerMaySendRequests) {
+  Asked asked{.method = "POST", .origin = "null", .host = "localhost:80"};
+  EXPECT_FALSE(May(asked));
+  asked.referer = "https://localhost:80/";
+  EXPECT_TRUE(May(asked));
+  EXPECT_EQ(kAccess.ReaderOf(asked), "null");
+  asked.upgrade = true;
+  EXPECT_FALSE(May(asked));
+  asked.upgrade = false;
+  asked.referer = "https://localhost:81/";
+  EXPECT_FALSE(May(asked));
+  EXPECT_EQ(kAccess.ReaderOf(asked), "");
+}
+
+TEST(WebAccessTest, OriginsOfTheConfig) {
+  EXPECT_TRUE(May({.origin = "https://app.example", .host = "localhost"}));
+  EXPECT_TRUE(May({.origin = "https://app.example", .host = "localhost", .upgrade = true}));
+  EXPECT_FALSE(May({.origin = "https://app.example", .host = "evil.example"}));
+  EXPECT_FALSE(May({.origin = "http://app.example", .host = "localhost"}));
+  EXPECT_EQ(kAccess.ReaderOf({.origin = "https://APP.example"}), "https://APP.example");
+  EXPECT_EQ(kAccess.ReaderOf({.origin = "http://localhost:3000"}), "");
+  EXPECT_EQ(kAccess.ReaderOf({.origin = ""}), "");
+}
+
+TEST(WebAccessTest, TrustedApps) {
+  const WebAccess access({.trusted_apps = {"chat"}}, "");
+  EXPECT_TRUE(access.Trusts("chat"));
+  EXPECT_TRUE(access.Trusts("chat@1.0.0"));
+  EXPECT_FALSE(access.Trusts("chat2"));
+  EXPECT_FALSE(access.Trusts(""));
+}
+
+TEST(WebAccessTest, HeadersOfInferlets) {
+  const std::string head =
+      "Content-Type:text/html\nSet-Cookie:a\nset-cookie:b\nService-Worker-Allowed:/\n"
+      "Access-Control-Allow-Origin:*\nX-A:b";
+  EXPECT_EQ(GuardedHead({}, head), head);
+  EXPECT_EQ(GuardedHead({.reader = "https://a.example"}, "Access-Control-Allow-Origin:*\nx:y"),
+            "x:y\naccess-control-allow-origin:https://a.example\n"
+            "access-control-expose-headers:*\nvary:Origin\n");
+  const std::string sandboxed = GuardedHead({.sandboxed = true}, head);
+  EXPECT_TRUE(sandboxed.starts_with(
+      "Content-Type:text/html\nAccess-Control-Allow-Origin:*\nX-A:b\ncontent-security-policy:"))
+      << sandboxed;
+  EXPECT_TRUE(sandboxed.ends_with("x-content-type-options:nosniff\n"));
+  EXPECT_TRUE(GuardedHead({.sandboxed = true}, "").starts_with("content-security-policy:"));
+}
+
+}  // namespace
+}  // namespace pie::server
