@@ -11,6 +11,7 @@ from test_openai import CITY
 
 HELLO = [{"role": "user", "content": "Hello"}]
 WEATHER = {"name": "weather", "description": "The weather", "input_schema": CITY}
+SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 5}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,10 @@ def test_stop_sequences(client, model):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "weather"}])
+@pytest.mark.parametrize(
+    "choice",
+    [{"type": "any", "disable_parallel_tool_use": True}, {"type": "tool", "name": "weather"}],
+)
 def test_a_call_of_a_tool(client, model, stream, choice):
     asked = {"model": model, "messages": HELLO, "max_tokens": 300, "tools": [WEATHER]}
     asked["tool_choice"] = choice
@@ -116,6 +120,36 @@ def test_answers_name_their_request(client, model):
     assert message._request_id.startswith("req_")
 
 
+def test_fields_that_only_anthropics_servers_know(api, client, model):
+    """Clients send them unasked: they change nothing, and neither does null."""
+    asked = {
+        "model": model,
+        "messages": HELLO,
+        "max_tokens": 8,
+        "temperature": 0,
+        "tools": [WEATHER],
+    }
+    beta = {
+        "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]},
+        "speed": "fast", "container": None, "mcp_servers": [], "unheard_of": {"a": 1},
+        "system": None, "stop_sequences": None, "top_k": None, "top_p": None, "tool_choice": None,
+        "thinking": None, "output_config": {"format": None, "effort": "high"}, "metadata": None,
+        "output_format": None, "stream": None,
+        "tools": [WEATHER, SEARCH, {"type": "bash_20250124", "name": "bash"}],
+    }  # fmt: skip
+    answers = []
+    for body in (asked, {**asked, **beta}):
+        answer = httpx.post(f"http://127.0.0.1:{api.port}/v1/messages?beta=true", json=body)
+        assert answer.status_code == 200, answer.text
+        answers.append(answer.json())
+    assert answers[0]["content"] == answers[1]["content"]
+    totals = [
+        answer["usage"]["input_tokens"] + answer["usage"]["cache_read_input_tokens"]
+        for answer in answers
+    ]
+    assert totals[0] == totals[1]
+
+
 def test_top_k(client, model):
     asked = {"model": model, "messages": HELLO, "max_tokens": 12}
     greedy = client.messages.create(**asked, extra_body={"temperature": 0}).content[0].text
@@ -138,7 +172,8 @@ def test_top_k(client, model):
         ({"tool_choice": {"type": "perhaps"}}, "tool_choice"),
         ({"extra_body": {"thinking": {"type": "deeply"}}}, "thinking"),
         ({"extra_body": {"output_config": {"format": {"type": "poem"}}}}, "output_config.format"),
-        ({"extra_body": {"unheard_of": 1}}, "unheard_of: Extra inputs are not permitted"),
+        ({"tools": [SEARCH], "tool_choice": {"type": "any"}}, "this server runs no tools"),
+        ({"tools": [SEARCH], "tool_choice": {"type": "tool", "name": "web_search"}}, "web_search"),
     ],
 )
 def test_bad_parameters(client, model, change, text):
@@ -181,6 +216,35 @@ def test_messages_of_one_role_are_one_turn(client, model):
     counts = [client.messages.count_tokens(model=model, messages=turns) for turns in parts]
     assert counts[0].input_tokens == counts[1].input_tokens
     assert client.messages.create(messages=parts[0], **asked).content
+
+
+def test_blocks_are_paragraphs(client, model):
+    def tokens(messages, **more) -> int:
+        counted = client.messages.count_tokens(model=model, messages=messages, **more)
+        return counted.input_tokens
+
+    def block(text: str) -> dict[str, str]:
+        return {"type": "text", "text": text}
+
+    call = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1"}
+
+    def answered(**more):
+        turns = [*HELLO, {"role": "assistant", "content": [block("a"), block("b"), call]}]
+        return [*turns, {"role": "user", "content": [{**result, **more}]}]
+
+    parted = [{"role": "user", "content": [block("a"), block("b")]}]
+    whole = [{"role": "user", "content": "a\nb"}]
+    assert tokens(parted, system=[block("c"), block("d")]) == tokens(whole, system="c\nd")
+    assert tokens(answered(content=[block("a"), block("b")])) == tokens(answered(content="a\nb"))
+    # The model is told that a tool has failed.
+    failed = tokens(answered(content="No such file", is_error=True))
+    assert failed == tokens(answered(content="Error: No such file"))
+    assert failed == tokens(answered(content="Error: No such file", is_error=True))
+    assert tokens(answered(is_error=True)) == tokens(answered(content="Error:"))
+    place = r"messages\.2\.content\.0\.content\.0: a block of the type image is not served"
+    with pytest.raises(anthropic.BadRequestError, match=place):
+        tokens(answered(content=[{"type": "image", "source": {}}]))
 
 
 def test_errors_of_the_route(api, client):

@@ -77,7 +77,8 @@ def test_stop_texts(client, model):
     text = client.chat.completions.create(**asked).choices[0].message.content
     stop = text[len(text) // 2 : len(text) // 2 + 3]
     assert stop
-    (choice,) = client.chat.completions.create(**asked, stop=[stop, "never said"]).choices
+    stops = [stop, *(f"never said {number}" for number in range(63))]
+    (choice,) = client.chat.completions.create(**asked, stop=stops).choices
     assert choice.message.content == text[: text.index(stop)]
     assert choice.finish_reason == "stop"
 
@@ -159,9 +160,8 @@ def test_helpers_of_the_package(client, model):
     whole = client.chat.completions.create(max_tokens=8, temperature=0, **asked)
     assert said == whole.choices[0].message.content and "content.delta" in kinds
     tool = openai.pydantic_function_tool(City, name="weather")
-    answer = client.chat.completions.parse(
-        tools=[tool], tool_choice="required", max_tokens=300, **asked
-    )
+    forced = {"tools": [tool], "tool_choice": "required", "parallel_tool_calls": False}
+    answer = client.chat.completions.parse(max_tokens=300, **forced, **asked)
     (call,) = answer.choices[0].message.tool_calls
     assert call.function.parsed_arguments.city in ("Seoul", "Oslo")
     response = client.responses.parse(
@@ -232,95 +232,6 @@ def test_a_call_that_breaks_off_is_no_text(client, model, stream):
     assert choice.message.content is None and not choice.message.tool_calls
 
 
-def test_completions(client, model):
-    answer = client.completions.create(model=model, prompt="Once upon", max_tokens=6, temperature=0)
-    assert answer.object == "text_completion" and answer.choices[0].text
-    echo = client.completions.create(
-        model=model, prompt="Once upon", max_tokens=6, temperature=0, echo=True
-    )
-    assert echo.choices[0].text == "Once upon" + answer.choices[0].text
-    chunks = client.completions.create(
-        model=model, prompt="Once upon", max_tokens=6, temperature=0, stream=True
-    )
-    assert "".join(chunk.choices[0].text for chunk in chunks) == answer.choices[0].text
-
-
-def test_completions_of_several_prompts(client, model):
-    asked = {"model": model, "max_tokens": 6, "temperature": 0}
-    prompts = ["Once upon", "In the end"]
-    alone = [client.completions.create(prompt=text, **asked).choices[0].text for text in prompts]
-    # The tokens of the dummy model are bytes.
-    for given in (prompts, [list(text.encode()) for text in prompts]):
-        answer = client.completions.create(prompt=given, **asked)
-        assert [(c.index, c.text) for c in answer.choices] == list(enumerate(alone))
-        assert answer.usage.prompt_tokens == sum(map(len, prompts))
-    one = client.completions.create(prompt=list(prompts[1].encode()), **asked)
-    assert one.choices[0].text == alone[1]
-    texts = ["", "", "", ""]
-    for chunk in client.completions.create(prompt=prompts, n=2, stream=True, **asked):
-        texts[chunk.choices[0].index] += chunk.choices[0].text
-    assert texts == [alone[0], alone[0], alone[1], alone[1]]
-
-
-def test_logprobs_of_completions(client, model):
-    asked = {"model": model, "max_tokens": 5, "temperature": 0, "logprobs": 2}
-    (choice,) = client.completions.create(prompt="Once", **asked).choices
-    scored = choice.logprobs
-    assert "".join(scored.tokens) == choice.text
-    assert scored.text_offset == [len("Once") + i for i in range(len(scored.tokens))]
-    for word, logprob, top in zip(
-        scored.tokens, scored.token_logprobs, scored.top_logprobs, strict=True
-    ):
-        assert len(top) == 2 and top[word] == logprob == max(top.values())
-    # The same tokens as a part of a prompt get the same scores.
-    whole = client.completions.create(
-        model=model, prompt="Once" + choice.text, max_tokens=0, echo=True, logprobs=1
-    ).choices[0]
-    assert whole.text == "Once" + choice.text and whole.finish_reason == "length"
-    assert whole.logprobs.tokens == list(whole.text)
-    assert whole.logprobs.text_offset == list(range(len(whole.text)))
-    assert whole.logprobs.token_logprobs[0] is None and whole.logprobs.top_logprobs[0] is None
-    assert whole.logprobs.token_logprobs[4:] == pytest.approx(scored.token_logprobs, abs=1e-3)
-    chunks = list(client.completions.create(prompt="Once", echo=True, stream=True, **asked))
-    words = [w for c in chunks if c.choices[0].logprobs for w in c.choices[0].logprobs.tokens]
-    assert words == [*"Once", *scored.tokens]
-
-
-def test_the_best_of_several_completions(client, model):
-    asked = {"model": model, "prompt": "Once", "max_tokens": 6, "temperature": 1.5, "seed": 3}
-    all_of_them = client.completions.create(**asked, n=4, logprobs=0)
-
-    def quality(choice) -> float:
-        return sum(choice.logprobs.token_logprobs) / max(len(choice.logprobs.token_logprobs), 1)
-
-    best = max(all_of_them.choices, key=quality)
-    (choice,) = client.completions.create(**asked, n=1, best_of=4).choices
-    assert choice.text == best.text and choice.logprobs is None
-
-
-@pytest.mark.parametrize(
-    ("change", "param"),
-    [
-        ({"prompt": ""}, "prompt"),
-        ({"prompt": []}, "prompt"),
-        ({"prompt": ["a", ""]}, "prompt"),
-        ({"prompt": [1, "a"]}, "prompt"),
-        ({"prompt": [10**9]}, "prompt"),
-        ({"prompt": ["a"] * 257}, "prompt"),
-        ({"prompt": ["a"] * 256, "n": 5}, "prompt"),
-        ({"suffix": "b"}, "suffix"),
-        ({"best_of": 1, "n": 2}, "best_of"),
-        ({"best_of": 2, "stream": True}, "best_of"),
-        ({"logprobs": 21}, "logprobs"),
-        ({"max_tokens": -1}, "max_tokens"),
-    ],
-)
-def test_bad_completions(client, model, change, param):
-    with pytest.raises(openai.BadRequestError) as refused:
-        client.completions.create(**{"model": model, "prompt": "a", "max_tokens": 2, **change})
-    assert refused.value.param == param
-
-
 def test_a_conversation_goes_on(client, model):
     turns = list(CHAT)
     for said in ("And then?", "Why?"):
@@ -361,7 +272,7 @@ def test_a_conversation_is_computed_once(api, client, model):
         ({"temperature": 3}, "temperature"),
         ({"n": 0}, "n"),
         ({"max_tokens": -1}, "max_tokens"),
-        ({"stop": ["a"] * 5}, "stop"),
+        ({"stop": ["a"] * 65}, "stop"),
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
         ({"presence_penalty": 3}, "presence_penalty"),
@@ -370,6 +281,7 @@ def test_a_conversation_is_computed_once(api, client, model):
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice"),
         ({"tools": [{"type": "function"}]}, "tools[0]"),
+        ({"tools": [WEATHER, {"type": "custom", "custom": {"name": "x"}}]}, "tools[1]"),
         ({"tools": [WEATHER, WEATHER]}, "tools[1].function.name"),
         ({"tools": [tool_with(name="two words")]}, "tools[0].function.name"),
         ({"tools": [tool_with(name="")]}, "tools[0].function.name"),
@@ -401,7 +313,14 @@ def test_bad_parameters(client, model, change, param):
     assert refused.value.type == "invalid_request_error"
 
 
-def test_images_are_refused_by_name(client, model):
+def test_what_is_refused_is_named(client, model):
+    with pytest.raises(openai.BadRequestError, match="a tool of the type 'web_search' is not"):
+        client.post(
+            "/chat/completions",
+            body={"model": model, "messages": CHAT, "tools": [{"type": "web_search"}]},
+            cast_to=object,
+        )
+
     with pytest.raises(openai.BadRequestError, match='"image_url" is not served'):
         client.chat.completions.create(model=model, messages=[{"role": "user", "content": [IMAGE]}])
 
@@ -475,6 +394,7 @@ def test_a_form_with_biases_and_penalties(client, model):
         assert choice.finish_reason == "stop"
         assert json.loads(choice.message.content)["city"] in ("Seoul", "Oslo")
     call = {"tools": [WEATHER], "tool_choice": "required", "presence_penalty": 0.5}
+    call["parallel_tool_calls"] = False
     (choice,) = client.chat.completions.create(
         model=model, messages=CHAT, max_tokens=300, **call
     ).choices

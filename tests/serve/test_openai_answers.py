@@ -20,6 +20,9 @@ ANSWERS = {
     "Call wrongly": "Let me see. " + CALL % ("wether", "Paris"),
     "Call twice": CALL % ("weather", "Oslo") + "\n" + CALL % ("weather", "Seoul"),
     "Call once": CALL % ("weather", "Oslo"),
+    "Call for Paris": CALL % ("weather", "Paris"),
+    "Call the odd one": CALL.replace("%s", "odd", 1) % "Oslo",
+    "Fill in the form": '{"city": "Oslo", "degrees": 30}',
     "Say it in pieces": "<b>bold</b> is a tag that may begin a thought or a call, but does not",
     "Go on for ever": "a" * 2000,
 }
@@ -259,7 +262,8 @@ def test_only_allowed_tools_are_called(client, model):
     calls = answer.choices[0].message.tool_calls
     assert calls and {call.function.name for call in calls} == {"bake"}
     choice["allowed_tools"]["mode"] = "required"
-    answer = chat(client, model, "Hello", tools=[WEATHER, other], tool_choice=choice)
+    asked = {"tools": [WEATHER, other], "tool_choice": choice, "parallel_tool_calls": False}
+    answer = chat(client, model, "Hello", **asked)
     (call,) = answer.choices[0].message.tool_calls
     assert call.function.name == "bake"
 
@@ -270,6 +274,61 @@ def test_a_tool_whose_schema_cannot_be_used(client, model):
     with pytest.raises(openai.BadRequestError) as refused:
         chat(client, model, "Hello", tools=[tool], tool_choice="required")
     assert refused.value.param == "tools"
+
+
+ODD = {"type": "object", "properties": {"city": {"type": "nonsense"}}}
+
+
+def test_a_tool_with_such_a_schema_leaves_the_others_their_grammar(client, model):
+    tools = [WEATHER, {"type": "function", "function": {"name": "odd", "parameters": ODD}}]
+    message = chat(client, model, "Call wrongly", tools=tools).choices[0].message
+    (call,) = message.tool_calls
+    assert message.content.strip() == "Let me see." and call.function.name in ("weather", "odd")
+    called = chat(client, model, "Call once", tools=tools).choices[0].message.tool_calls[0]
+    assert json.loads(called.function.arguments)["city"] == "Oslo"
+    (called,) = chat(client, model, "Call the odd one", tools=tools).choices[0].message.tool_calls
+    assert called.function.name == "odd" and json.loads(called.function.arguments)["degrees"] == 3
+    wrong = chat(client, model, "Call for Paris", tools=tools).choices[0].message.tool_calls[0]
+    assert json.loads(wrong.function.arguments)["city"] in ("Seoul", "Oslo")
+
+
+def test_several_calls_that_are_required(client, model):
+    def cities(**more) -> list[str]:
+        answer = chat(client, model, "Call twice", tools=[WEATHER], **more)
+        assert answer.choices[0].finish_reason == "tool_calls"
+        calls = answer.choices[0].message.tool_calls
+        return [json.loads(call.function.arguments)["city"] for call in calls]
+
+    assert cities(tool_choice="required") == ["Oslo", "Seoul"]
+    assert cities(tool_choice="required", parallel_tool_calls=False) == ["Oslo"]
+    named = {"type": "function", "function": {"name": "weather"}}
+    assert cities(tool_choice=named) == ["Oslo"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_form_or_a_call(client, model, stream):
+    """With tools and a form, the model chooses between a call and an answer of this form."""
+    form = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY}}
+
+    def asked(text: str):
+        more = {"tools": [WEATHER], "response_format": form, "stream": stream}
+        answer = chat(client, model, text, **more)
+        if not stream:
+            message = answer.choices[0].message
+            return message.content or "", message.tool_calls or [], 0
+        deltas = [chunk.choices[0].delta for chunk in answer]
+        said = [delta.content for delta in deltas if delta.content]
+        calls = [call for delta in deltas for call in delta.tool_calls or []]
+        return "".join(said), calls, len(said)
+
+    text, calls, pieces = asked("Fill in the form")
+    assert json.loads(text) == {"city": "Oslo", "degrees": 30} and not calls
+    assert not stream or pieces > 3  # it comes as it is made
+    text, calls, _ = asked("Call twice")
+    assert not text and len(calls) == 2
+    assert json.loads(calls[0].function.arguments)["city"] == "Oslo"
+    text, calls, _ = asked("Call for Paris")
+    assert not text and json.loads(calls[0].function.arguments)["city"] in ("Seoul", "Oslo")
 
 
 # --- texts that are too long

@@ -53,6 +53,7 @@ def test_a_stream_of_responses(client, model):
 @pytest.mark.parametrize("stream", [False, True])
 def test_responses_with_tools(client, model, stream):
     asked = {"model": model, "tools": [TOOL], "tool_choice": "required"}
+    asked["parallel_tool_calls"] = False
     answer = client.responses.create(input="Hello", **asked, stream=stream)
     if stream:
         events = list(answer)
@@ -70,6 +71,25 @@ def test_responses_with_tools(client, model, stream):
     # The dummy model may end its turn at any token, the first one included.
     asked = {"model": model, "input": history, "max_output_tokens": 4}
     assert any(client.responses.create(**asked).output_text for _ in range(8))
+
+
+def test_tools_of_other_servers_are_left_out(client, model):
+    asked = {"model": model, "input": "Hello", "max_output_tokens": 8, "temperature": 0}
+    hosted = [
+        {"type": "web_search"},
+        {"type": "mcp", "server_label": "x", "server_url": "https://x"},
+    ]
+    with_all = client.responses.create(tools=[*hosted, TOOL], **asked)
+    alone = client.responses.create(tools=[TOOL], **asked)
+    assert with_all.output_text == alone.output_text
+    assert with_all.usage.input_tokens == alone.usage.input_tokens
+    assert [tool.type for tool in with_all.tools] == ["function"]  # what is left is said
+    choice = {"type": "allowed_tools", "mode": "required"}
+    choice["tools"] = [{"type": "web_search"}, {"type": "function", "name": "weather"}]
+    answer = client.responses.create(
+        model=model, input="Hello", tools=[*hosted, TOOL], tool_choice=choice
+    )
+    assert {item.type for item in answer.output} == {"function_call"}
 
 
 def test_responses_with_logprobs(client, model):
@@ -157,6 +177,36 @@ def test_the_input_items_of_a_response(stateful, model):
         stateful.responses.cancel(second.id)
 
 
+def test_references_to_items(stateful, model):
+    """A reference stands for an item that a stored response has answered, or has said."""
+    asked = {"model": model, "max_output_tokens": 4, "temperature": 0}
+    first = stateful.responses.create(input="Hello", **asked)
+    (item,) = stateful.responses.input_items.list(first.id).data
+    more = {"role": "user", "content": "Why?"}
+    same = stateful.responses.create(input=[*more_of(item, first), more], **asked)
+    for kind in ({"type": "item_reference"}, {}):
+        given = [{**kind, "id": item.id}, {**kind, "id": first.output[0].id}, more]
+        answer = stateful.responses.create(input=given, **asked)
+        assert answer.usage.input_tokens == same.usage.input_tokens
+        assert answer.output_text == same.output_text
+    # An item of the response that this one goes on from is there already.
+    given = [{"type": "item_reference", "id": first.output[0].id}, more]
+    answer = stateful.responses.create(input=given, previous_response_id=first.id, **asked)
+    assert answer.usage.input_tokens == same.usage.input_tokens
+    (listed,) = [
+        item for item in stateful.responses.input_items.list(answer.id) if item.role == "assistant"
+    ]
+    assert listed.content[0].text == first.output_text
+    for unknown in ("msg_1", "x", "resp_../x", 5):
+        with pytest.raises(openai.NotFoundError, match="not found") as refused:
+            stateful.responses.create(input=[{"type": "item_reference", "id": unknown}], **asked)
+        assert refused.value.param == "input[0]"
+
+
+def more_of(item, response) -> list[dict[str, object]]:
+    return [item.model_dump(), *(said.model_dump() for said in response.output)]
+
+
 def test_errors_name_the_item_of_the_request(stateful, model):
     asked = {"model": model, "max_output_tokens": 4, "instructions": "Be brief."}
     first = stateful.responses.create(input="Hello", **asked)
@@ -203,14 +253,16 @@ def test_responses_as_json(client, model):
     [
         ({"input": 5}, "input"),
         ({"input": []}, "input"),
-        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0]"),
         ({"max_output_tokens": 0}, "max_output_tokens"),
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"background": True}, "background"),
         ({"conversation": "conv_1"}, "conversation"),
         ({"prompt": {"id": "pmpt_1"}}, "prompt"),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0]"),
-        ({"tools": [{"type": "web_search"}]}, "tools"),
+        ({"tools": [{"name": "x"}]}, "tools"),
+        ({"tools": [{"type": "web_search"}], "tool_choice": "required"}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": {"type": "web_search"}}, "tool_choice"),
+        ({"reasoning": {"effort": 5}}, "reasoning.effort"),
         ({"text": {"format": {"type": "poem"}}}, "text.format"),
         ({"text": 5}, "text"),
         ({"metadata": "x"}, "metadata"),

@@ -13,7 +13,7 @@ from bakery import __version__
 from bakery.build import build
 from bakery.create import create
 from bakery.errors import BakeryError
-from bakery.languages import FLAGS, ORDER, Language, language_of, load
+from bakery.languages import FLAGS, ORDER, language_of, load
 from bakery.project import open_project
 from bakery.report import Report, Style
 from bakery.uses import mark_builds, mark_tools
@@ -171,7 +171,7 @@ def _build(args: argparse.Namespace) -> int:
         raise
     report.close()
     mark_tools()
-    mark_builds((language or detect(project.root)).NAME)
+    mark_builds(language.NAME)
     if not args.quiet:
         done = Style(sys.stdout).green("built")
         size = _human_size(built.size_bytes)

@@ -1,7 +1,7 @@
 //! With `tool_choice: auto` the model itself decides whether it calls a tool. Once it has begun a call, the grammar of its
 //! calls holds it, so that the call names a tool of the request and its arguments match the tool's schema.
 
-use crate::tools::Tools;
+use crate::tools::{without_mark, Tools};
 use inferlet::model::Model;
 use inferlet::{tools, Constrain, Matcher};
 
@@ -29,17 +29,14 @@ pub struct AutoCalls {
 impl AutoCalls {
     /// None if no grammar can be made of the tools. Their calls are then found in the text, as the model writes them.
     pub fn new(model: &Model, tools: &Tools) -> Option<AutoCalls> {
-        let mut decoder = tools::Decoder::new(model);
-        decoder.feed(&model.tokenizer().encode("{")).ok()?;
-        let without_mark = decoder.is_assembling();
-        decoder.reset();
+        let matcher = tools::try_native_matcher(model, tools.held(model)?).ok()??;
         Some(AutoCalls {
             model: model.clone(),
             names: tools.names.clone(),
-            without_mark,
-            decoder,
+            without_mark: without_mark(model, "{"),
+            decoder: tools::Decoder::new(model),
             assembling: false,
-            matcher: tools::try_native_matcher(model, &tools.callable).ok()??,
+            matcher,
             begun: Vec::new(),
             aligned: false,
             held: false,

@@ -2,9 +2,11 @@
 
 use crate::api_error::ApiError;
 use crate::choices::{collect, generate, Delta, Scored, Usage};
+use crate::forms::Form;
 use crate::options::{alternatives, boolean, check_names, whole, Options};
+use crate::prompt::{self, cued_by, switches, Said};
 use crate::reply::{self, now, SharedEvents};
-use crate::tools::{self, Form};
+use crate::tools;
 use inferlet::http::Responder;
 use inferlet::prelude::*;
 use inferlet::runtime;
@@ -14,8 +16,8 @@ use std::collections::HashMap;
 
 type Parsed<T> = std::result::Result<T, ApiError>;
 
-/// The most tokens of a choice if the request does not say.
-const DEFAULT_TOKENS: usize = 4096;
+/// The most tokens of a choice if the request does not say. An answer also ends where the model's context ends.
+const DEFAULT_TOKENS: usize = 1 << 15;
 const MAX_TOKENS: u64 = 1 << 20;
 const MAX_MESSAGES: usize = 4096;
 
@@ -53,6 +55,7 @@ pub fn prepare(fields: &Map<String, Value>, places: &[String]) -> Parsed<(Option
             "tool_choice",
             "parallel_tool_calls",
             "modalities",
+            "reasoning_effort",
             "functions",
             "function_call",
             "audio",
@@ -99,12 +102,11 @@ pub fn prepare(fields: &Map<String, Value>, places: &[String]) -> Parsed<(Option
     if tools.must {
         options.form = Form::call_of(&tools.callable, &options.model)?;
     }
+    options.has_limit = limit.is_some();
     options.splits_thoughts = true;
-    let mut context = Context::new(&options.model).map_err(ApiError::engine)?;
+    let mut conversation = Vec::new();
     if !tools.told.is_empty() {
-        context
-            .equip_tools(&tools.told)
-            .map_err(|error| ApiError::invalid("tools", error))?;
+        conversation.push(Said::Tools(tools.told.clone()));
     }
     options.tools = tools;
     let messages = match fields.get("messages") {
@@ -126,18 +128,17 @@ pub fn prepare(fields: &Map<String, Value>, places: &[String]) -> Parsed<(Option
     for (index, message) in messages.iter().enumerate() {
         let place = places.get(index).cloned();
         let place = place.unwrap_or_else(|| format!("messages[{index}]"));
-        add(&mut context, message, &place, &mut called)?;
+        conversation.push(said(message, &place, &mut called)?);
     }
-    context.cue();
+    let mut context = Context::new(&options.model).map_err(ApiError::engine)?;
+    let switches = switches(fields.get("reasoning_effort").and_then(Value::as_str));
+    options.cued = cued_by(&options.model, &switches);
+    prompt::write(&mut context, &conversation, &switches)
+        .map_err(|error| ApiError::invalid("tools", error))?;
     Ok((options, context))
 }
 
-fn add(
-    context: &mut Context,
-    message: &Value,
-    place: &str,
-    called: &mut HashMap<String, Call>,
-) -> Parsed<()> {
+fn said(message: &Value, place: &str, called: &mut HashMap<String, Call>) -> Parsed<Said> {
     let calls = match &message["tool_calls"] {
         Value::Null => Some(Vec::new()),
         Value::Array(calls) => calls.iter().map(call_of).collect(),
@@ -158,31 +159,28 @@ fn add(
         called.insert(call.id.clone(), call.clone());
     }
     match message["role"].as_str() {
-        Some("system" | "developer") => drop(context.system(&text)),
-        Some("user") => drop(context.user(&text)),
-        Some("assistant") => drop(context.assistant_calls(&text, &calls)),
+        Some("system" | "developer") => Ok(Said::System(text)),
+        Some("user") => Ok(Said::User(text)),
+        Some("assistant") => Ok(Said::Assistant(text, calls)),
         Some("tool") => {
             let id = message["tool_call_id"].as_str().unwrap_or_default();
             let Some(call) = called.get(id) else {
                 let text = format!("no call before this message has the id '{id}'");
                 return Err(ApiError::invalid(&format!("{place}.tool_call_id"), text));
             };
-            context.answer_call(call, &text);
+            Ok(Said::Answer(call.clone(), text))
         }
         Some(role) => {
             let text = format!(
                 "'{role}' is not one of ['system', 'developer', 'user', 'assistant', 'tool']"
             );
-            return Err(ApiError::invalid(&format!("{place}.role"), text));
+            Err(ApiError::invalid(&format!("{place}.role"), text))
         }
-        None => {
-            return Err(ApiError::invalid(
-                &format!("{place}.role"),
-                "each message needs a role",
-            ))
-        }
+        None => Err(ApiError::invalid(
+            &format!("{place}.role"),
+            "each message needs a role",
+        )),
     }
-    Ok(())
 }
 
 /// Reads a call of an earlier turn. Empty arguments, and null, stand for none.

@@ -2,17 +2,20 @@
 
 use crate::api_error::is_too_long;
 use crate::draw::Draw;
+use crate::forms::Form;
 use crate::options::{vocabulary_size, Options};
+use crate::reply::SILENCE;
 use crate::stops::Stops;
 use crate::thoughts::{Split, Thoughts};
-use crate::tools::{Call, Calls, Form};
+use crate::tools::{without_mark, Call, Calls};
 use crate::visible::Visible;
 use inferlet::chat::{Decoder, Event};
 use inferlet::futures::channel::mpsc;
-use inferlet::futures::future::{join_all, try_join_all};
+use inferlet::futures::future::{join_all, pending, select, try_join_all, Either};
 use inferlet::futures::StreamExt;
 use inferlet::prelude::*;
 use inferlet::sample::{Distribution, Logits};
+use inferlet::time::sleep;
 use inferlet::Constrain;
 use serde_json::{json, Value};
 use std::cell::RefCell;
@@ -96,7 +99,7 @@ impl Usage {
 }
 
 /// Generates all choices of all prompts: choice `c` of prompt `p` has the number `p * options.choices + c`. `take` gets the
-/// text of each choice as it is generated. If `take` fails, the client has left.
+/// text of each choice as it is generated; in a stream also an empty piece now and then. If `take` fails, the client has left.
 pub async fn generate<F>(
     options: &Options,
     prompts: Vec<Context>,
@@ -111,25 +114,40 @@ where
         prompt: lengths.iter().sum(),
         ..Usage::default()
     };
-    let groups = prompts.into_iter().map(|prompt| forks(options, prompt));
-    let (groups, cached): (Vec<_>, Vec<_>) = try_join_all(groups).await?.into_iter().unzip();
-    let contexts = groups.into_iter().flatten();
     let (tell, mut told) = mpsc::unbounded();
-    let runs = contexts.enumerate().map(|(choice, context)| {
-        let tell = tell.clone();
-        async move { run(options, choice, context, tell).await }
-    });
-    let runs = join_all(runs);
-    drop(tell);
+    let work = async move {
+        let groups = prompts.into_iter().map(|prompt| forks(options, prompt));
+        let (groups, cached): (Vec<_>, Vec<_>) = try_join_all(groups).await?.into_iter().unzip();
+        let contexts = groups.into_iter().flatten();
+        let runs = contexts
+            .enumerate()
+            .map(|(choice, context)| run(options, choice, context, tell.clone()));
+        let counts = join_all(runs).await;
+        let counts = counts.into_iter().collect::<Result<Vec<Count>>>()?;
+        Ok::<_, String>((counts, cached))
+    };
     let deliver = async {
-        while let Some(delta) = told.next().await {
+        let mut tick = Box::pin(tick(options.stream));
+        loop {
+            let next = match select(told.next(), tick.as_mut()).await {
+                Either::Left((next, _)) => Some(next),
+                Either::Right(_) => None,
+            };
+            let delta = match next {
+                Some(Some(delta)) => delta,
+                Some(None) => break,
+                None => {
+                    tick.set(self::tick(options.stream));
+                    Delta::default() // nothing new: the stream may need a ping
+                }
+            };
             take(delta).await?;
         }
         Ok::<(), String>(())
     };
-    let (counts, delivered) = inferlet::futures::join!(runs, deliver);
+    let (worked, delivered) = inferlet::futures::join!(work, deliver);
     delivered?;
-    let counts = counts.into_iter().collect::<Result<Vec<Count>>>()?;
+    let (counts, cached): (Vec<Count>, Vec<u64>) = worked?;
     for count in &counts {
         usage.completion += count.generated;
         usage.thoughts += count.thoughts;
@@ -141,6 +159,14 @@ where
         usage.cached += length.min(found as usize);
     }
     Ok(usage)
+}
+
+/// Waits until it is time to ask whether the stream needs a ping. Answers that are no streams need none.
+async fn tick(is_stream: bool) {
+    match is_stream {
+        true => sleep(SILENCE / 3).await,
+        false => pending().await,
+    }
 }
 
 /// The tokens of one choice.
@@ -208,9 +234,11 @@ async fn run(
     let model = options.model.clone();
     let say = |delta: Delta| drop(tell.unbounded_send(Delta { choice, ..delta }));
     let mut speech = Speech::new(options);
-    let mut generator = context
-        .generate(options.sampler())
-        .max_tokens(options.max_tokens);
+    let mut generator = context.generate(options.sampler());
+    // A limit is also what the engine expects of the answer, so a default is not given to it.
+    if options.has_limit {
+        generator = generator.max_tokens(options.max_tokens);
+    }
     // The seeds are far apart, so that no two choices of a prompt draw the same numbers.
     let number = (choice % options.choices) as u64;
     let seed = options.seed.map(|seed| seed.wrapping_add(number << 32));
@@ -241,7 +269,10 @@ async fn run(
     let mut decoder = Decoder::new(&model);
     let mut accepted = Vec::new();
     let mut is_full = false;
-    while let Some(mut step) = generator.next()? {
+    while generator.tokens_generated() < options.max_tokens {
+        let Some(mut step) = generator.next()? else {
+            break;
+        };
         // Where the inferlet draws the tokens, it applies the constraint too.
         let Some(mask) = allowed(&mut constraint, &accepted)? else {
             break;
@@ -341,11 +372,15 @@ struct Speech<'a> {
 impl<'a> Speech<'a> {
     fn new(options: &'a Options) -> Speech<'a> {
         let has_tools = !options.tools.callable.is_empty();
+        let bare_calls = has_tools
+            && ["{", "["]
+                .iter()
+                .any(|text| without_mark(&options.model, text));
         let thinks = options.splits_thoughts && matches!(options.form, Form::Text);
         Speech {
-            thoughts: thinks.then(|| Thoughts::new(&options.model)),
+            thoughts: thinks.then(|| Thoughts::new(&options.model, &options.cued)),
             calls: has_tools.then(|| Calls::new(&options.model, &options.tools)),
-            visible: Visible::default(),
+            visible: Visible::new(bare_calls),
             stops: Stops::new(&options.stops),
             stopped_by: None,
             is_call: matches!(options.form, Form::Call(_)),

@@ -314,9 +314,13 @@ async fn stream(completion: Completion, respond: Responder) -> Result<()> {
             true => Value::Null,
             false => completion.logprobs(&tokens, &mut offsets[delta.choice]),
         };
+        let is_empty = delta.text.is_empty() && tokens.is_empty() && delta.finish.is_none();
         let said = choice(delta.choice, &delta.text, logprobs, delta.finish);
-        let chunk = chunk(json!([said]), None);
-        async move { events.send_all(&[chunk]).await }
+        let chunks = match is_empty {
+            true => Vec::new(),
+            false => vec![chunk(json!([said]), None)],
+        };
+        async move { events.send_all(&chunks).await }
     };
     let generated = match options.max_tokens {
         0 => {

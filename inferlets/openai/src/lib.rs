@@ -11,9 +11,11 @@ mod choices;
 mod completions;
 mod draw;
 mod embeddings;
+mod forms;
 mod messages;
 mod models;
 mod options;
+mod prompt;
 mod prompt_scores;
 mod reply;
 mod responses;
@@ -44,10 +46,7 @@ const POSTS: &[&str] = &[
 async fn serve(mut request: Request, respond: Responder) -> Result<()> {
     // The part of the path that the API names, wherever it is mounted.
     let path = request.path().trim_end_matches('/').to_string();
-    let path = path
-        .rsplit_once("/v1/")
-        .map_or("", |(_, rest)| rest)
-        .to_string();
+    let path = route(&path).to_string();
     let method = request.method().to_string();
     let anthropic = path.starts_with("messages") || request.header("anthropic-version").is_some();
     let error = match (method.as_str(), path.as_str()) {
@@ -100,6 +99,17 @@ async fn serve(mut request: Request, respond: Responder) -> Result<()> {
     }
 }
 
+/// What follows `/v1/` in a path. The name of the inferlet before it, or that of a model after it, may contain `/v1/` too.
+fn route(path: &str) -> &str {
+    let is_mark = |at: &usize| path.as_bytes()[*at..].starts_with(b"/v1/");
+    let rests = (0..path.len()).filter(is_mark).map(|at| &path[at + 4..]);
+    let is_known = |rest: &&str| {
+        let first = rest.split('/').next();
+        first == Some("models") || POSTS.iter().any(|post| post.split('/').next() == first)
+    };
+    rests.into_iter().find(is_known).unwrap_or_default()
+}
+
 fn parse(body: &[u8]) -> std::result::Result<Map<String, Value>, ApiError> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(fields)) => Ok(fields),
@@ -108,5 +118,24 @@ fn parse(body: &[u8]) -> std::result::Result<Map<String, Value>, ApiError> {
             "",
             format!("the body is not JSON: {error}"),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_route_follows_the_version() {
+        for (path, rest) in [
+            ("/v1/models", "models"),
+            ("/apps/my-api/v1/chat/completions", "chat/completions"),
+            ("/apps/v1/v1/responses/resp_1", "responses/resp_1"),
+            ("/v1/models/org/v1/x", "models/org/v1/x"),
+            ("/v1/nowhere", ""),
+            ("/", ""),
+        ] {
+            assert_eq!(route(path), rest, "{path}");
+        }
     }
 }

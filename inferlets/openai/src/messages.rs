@@ -1,46 +1,31 @@
 //! `/v1/messages`, in Anthropic's form. A request is translated to one of `/v1/chat/completions`.
+//!
+//! Clients of this API send new fields and new kinds of tools before any other server knows them. So a field that is not
+//! read changes nothing, null stands for a field that is absent, and tools that only Anthropic can run are left out.
+
+mod stream;
+mod turns;
 
 use crate::api_error::ApiError;
 use crate::chat;
-use crate::choices::{collect, generate, length, Choice, Delta, Usage};
-use crate::options::{number, whole, Options};
-use crate::reply::{self, SharedEvents};
+use crate::choices::{collect, length, Choice, Usage};
+use crate::options::{number, whole, Options, MAX_STOPS};
+use crate::reply;
 use crate::tools;
 use inferlet::http::Responder;
 use inferlet::prelude::*;
 use inferlet::runtime;
 use serde_json::{json, Map, Value};
-use std::cell::RefCell;
+use turns::{turns, Turns};
 
 type Fields = Map<String, Value>;
 type Parsed<T> = std::result::Result<T, ApiError>;
 
-const MAX_STOPS: usize = 64;
 const MAX_TOKENS: u64 = 1 << 20;
 const MAX_TOP_K: u64 = 1 << 20;
-const KNOWN: &[&str] = &[
-    "model",
-    "messages",
-    "max_tokens",
-    "system",
-    "stop_sequences",
-    "stream",
-    "temperature",
-    "top_p",
-    "top_k",
-    "tools",
-    "tool_choice",
-    "thinking",
-    "output_config",
-    "output_format",
-    // These change nothing here.
-    "metadata",
-    "service_tier",
-    "cache_control",
-    "inference_geo",
-];
 
-pub async fn serve(body: Fields, respond: Responder) -> Result<()> {
+pub async fn serve(mut body: Fields, respond: Responder) -> Result<()> {
+    body.retain(|_, value| !value.is_null());
     let (options, prompt) = match prepare(&body) {
         Ok(prepared) => prepared,
         Err(error) => return fail(respond, error).await,
@@ -51,7 +36,7 @@ pub async fn serve(body: Fields, respond: Responder) -> Result<()> {
         Some("enabled" | "adaptive")
     );
     if options.stream {
-        return stream(options, prompt, shows_thoughts, respond).await;
+        return stream::serve(options, prompt, shows_thoughts, respond).await;
     }
     match collect(&options, vec![prompt]).await {
         Ok((mut choices, usage)) => {
@@ -66,6 +51,7 @@ pub async fn serve(body: Fields, respond: Responder) -> Result<()> {
 
 /// `/v1/messages/count_tokens`
 pub async fn count_tokens(mut body: Fields, respond: Responder) -> Result<()> {
+    body.retain(|_, value| !value.is_null());
     body.insert("max_tokens".into(), json!(1));
     match prepare(&body) {
         Ok((_, prompt)) => reply::send(respond, &json!({ "input_tokens": length(&prompt) })).await,
@@ -77,12 +63,8 @@ pub async fn fail(respond: Responder, error: ApiError) -> Result<()> {
     reply::send(respond.status(error.status), &error.in_messages_form()).await
 }
 
+/// Reads a request in which no field is null.
 fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
-    for name in fields.keys() {
-        if !KNOWN.contains(&name.as_str()) {
-            return Err(ApiError::invalid(name, "Extra inputs are not permitted"));
-        }
-    }
     if whole(fields, "max_tokens", 1, MAX_TOKENS)?.is_none() {
         return Err(ApiError::invalid("max_tokens", "Field required"));
     }
@@ -106,9 +88,18 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
         chat.insert("tools".into(), tools_of(list)?);
     }
     if let Some(choice) = fields.get("tool_choice") {
-        chat.insert("tool_choice".into(), tool_choice(choice)?);
+        let choice_of_chat = tool_choice(choice)?;
+        let none_left = chat.get("tools").is_some_and(|tools| *tools == json!([]));
+        if none_left && choice_of_chat == "required" {
+            let text = "this server runs no tools, and leaves out those that have no input_schema";
+            return Err(ApiError::invalid("tool_choice", text));
+        }
+        chat.insert("tool_choice".into(), choice_of_chat);
         let alone = choice["disable_parallel_tool_use"] == true;
         chat.insert("parallel_tool_calls".into(), json!(!alone));
+    }
+    if let Some(effort) = effort(fields) {
+        chat.insert("reasoning_effort".into(), effort);
     }
     if let Some(form) = form(fields)? {
         chat.insert("response_format".into(), form);
@@ -126,7 +117,7 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
 
 fn check_thinking(fields: &Fields) -> Parsed<()> {
     match fields.get("thinking") {
-        None | Some(Value::Null) => Ok(()),
+        None => Ok(()),
         Some(thinking) => match thinking["type"].as_str() {
             Some("enabled" | "adaptive" | "disabled") => Ok(()),
             _ => {
@@ -137,15 +128,24 @@ fn check_thinking(fields: &Fields) -> Parsed<()> {
     }
 }
 
+/// Whether the model thinks, and how much, as chat completions say it. None if the request does not say.
+fn effort(fields: &Fields) -> Option<Value> {
+    let effort = fields
+        .get("output_config")
+        .and_then(|config| config["effort"].as_str());
+    match fields.get("thinking")?["type"].as_str()? {
+        "disabled" => Some("none".into()),
+        _ => Some(effort.unwrap_or("medium").into()),
+    }
+}
+
 /// Reads the JSON Schema that an answer must match, if there is one.
 fn form(fields: &Fields) -> Parsed<Option<Value>> {
     let of_config = fields
         .get("output_config")
         .and_then(|config| config.get("format"));
-    let Some(format) = of_config
-        .or(fields.get("output_format"))
-        .filter(|format| !format.is_null())
-    else {
+    let of_config = of_config.filter(|format| !format.is_null());
+    let Some(format) = of_config.or(fields.get("output_format")) else {
         return Ok(None);
     };
     if format["type"] != "json_schema" {
@@ -164,7 +164,7 @@ fn stop_sequences(fields: &Fields) -> Parsed<Vec<String>> {
         ApiError::invalid("stop_sequences", text)
     };
     match fields.get("stop_sequences") {
-        None | Some(Value::Null) => Ok(Vec::new()),
+        None => Ok(Vec::new()),
         Some(Value::Array(list)) if list.len() <= MAX_STOPS => list
             .iter()
             .map(|stop| stop.as_str().filter(|stop| !stop.is_empty()))
@@ -174,15 +174,13 @@ fn stop_sequences(fields: &Fields) -> Parsed<Vec<String>> {
     }
 }
 
+/// Translates the tools. Those that have a type of their own, such as `web_search_20250305`, are run by Anthropic's
+/// servers or have schemas that only its models know: they are left out.
 fn tools_of(list: &Value) -> Parsed<Value> {
     let wrong = || ApiError::invalid("tools", "must be a list of tools with a name and a schema");
+    let list = list.as_array().ok_or_else(wrong)?;
+    let own = |tool: &&Value| matches!(tool["type"].as_str(), None | Some("custom"));
     let one = |tool: &Value| {
-        if !matches!(tool["type"].as_str(), None | Some("custom")) {
-            return Err(ApiError::invalid(
-                "tools",
-                "only tools of the type custom are served",
-            ));
-        }
         if !tool["input_schema"].is_object() {
             return Err(wrong());
         }
@@ -192,8 +190,8 @@ fn tools_of(list: &Value) -> Parsed<Value> {
             "parameters": tool["input_schema"],
         }}))
     };
-    let list = list.as_array().ok_or_else(wrong)?;
-    Ok(Value::Array(list.iter().map(one).collect::<Parsed<_>>()?))
+    let own = list.iter().filter(own);
+    Ok(Value::Array(own.map(one).collect::<Parsed<_>>()?))
 }
 
 fn tool_choice(choice: &Value) -> Parsed<Value> {
@@ -207,172 +205,6 @@ fn tool_choice(choice: &Value) -> Parsed<Value> {
             "the type must be auto, any, tool or none",
         )),
     }
-}
-
-/// A translated conversation.
-#[derive(Default)]
-struct Turns {
-    messages: Vec<Value>,
-    /// Where each message comes from.
-    places: Vec<String>,
-    /// A last message of the assistant: it is the beginning of the answer.
-    begun: String,
-}
-
-impl Turns {
-    /// Adds a message. Messages of the same role that follow one another are one turn, as in the API.
-    fn push(&mut self, message: Value, place: &str) {
-        let role = message["role"].as_str().unwrap_or_default();
-        let joins = matches!(role, "user" | "assistant");
-        match self.messages.last_mut() {
-            Some(last) if joins && last["role"] == role => join(last, message),
-            _ => {
-                self.messages.push(message);
-                self.places.push(place.into());
-            }
-        }
-    }
-
-    /// Whether the last turn of the assistant has the call of this id.
-    fn calls(&self, id: &Value) -> bool {
-        let last = self
-            .messages
-            .iter()
-            .rfind(|turn| turn["role"] == "assistant");
-        let calls = last.and_then(|turn| turn["tool_calls"].as_array());
-        calls.is_some_and(|calls| calls.iter().any(|call| call["id"] == *id))
-    }
-}
-
-/// Appends the text and the calls of a message to the one before it.
-fn join(last: &mut Value, mut message: Value) {
-    let texts = [&last["content"], &message["content"]].map(|text| text.as_str().unwrap_or(""));
-    let between = match texts.iter().any(|text| text.is_empty()) {
-        true => "",
-        false => "\n",
-    };
-    last["content"] = texts.join(between).into();
-    if let (Some(calls), Some(more)) = (
-        last["tool_calls"].as_array_mut(),
-        message["tool_calls"].as_array_mut(),
-    ) {
-        calls.append(more);
-    }
-}
-
-fn turns(fields: &Fields) -> Parsed<Turns> {
-    let mut turns = Turns::default();
-    match fields.get("system") {
-        None | Some(Value::Null) => {}
-        Some(system) => {
-            let text = blocks(system, "system", &mut Vec::new(), &mut Vec::new())?;
-            turns.push(json!({ "role": "system", "content": text }), "system");
-        }
-    }
-    let list = match fields.get("messages") {
-        Some(Value::Array(list)) => list,
-        None => return Err(ApiError::invalid("messages", "Field required")),
-        Some(_) => return Err(ApiError::invalid("messages", "must be a list of messages")),
-    };
-    for (index, message) in list.iter().enumerate() {
-        let place = format!("messages.{index}");
-        let (mut calls, mut results) = (Vec::new(), Vec::new());
-        let text = blocks(&message["content"], &place, &mut calls, &mut results)?;
-        match message["role"].as_str() {
-            Some("user") if text.is_empty() && results.is_empty() => {
-                let text = "user messages must have non-empty content";
-                return Err(ApiError::invalid(&place, text));
-            }
-            Some("user") => {
-                let only_results = !results.is_empty() && text.is_empty();
-                for result in results {
-                    let id = &result["tool_call_id"];
-                    if !turns.calls(id) {
-                        let text = format!(
-                            "unexpected tool_use_id in a tool_result block: {id}. The turn before \
-                             must have a tool_use block of this id"
-                        );
-                        return Err(ApiError::invalid(&place, text));
-                    }
-                    turns.push(result, &place);
-                }
-                if !only_results {
-                    turns.push(json!({ "role": "user", "content": text }), &place);
-                }
-            }
-            Some("assistant") if index > 0 && index + 1 == list.len() && calls.is_empty() => {
-                if text.ends_with(char::is_whitespace) {
-                    let text = "final assistant content cannot end with trailing whitespace";
-                    return Err(ApiError::invalid("messages", text));
-                }
-                turns.begun = text;
-            }
-            Some("assistant") => {
-                let said = json!({ "role": "assistant", "content": text, "tool_calls": calls });
-                turns.push(said, &place);
-            }
-            _ => {
-                let text = "the role must be user or assistant";
-                return Err(ApiError::invalid(&format!("{place}.role"), text));
-            }
-        }
-    }
-    Ok(turns)
-}
-
-/// Reads content: a text, or a list of blocks. Returns its text; calls and results of tools are put aside.
-fn blocks(
-    content: &Value,
-    place: &str,
-    calls: &mut Vec<Value>,
-    results: &mut Vec<Value>,
-) -> Parsed<String> {
-    let list = match content {
-        Value::String(text) => return Ok(text.clone()),
-        Value::Array(list) => list,
-        _ => {
-            let text = "the content must be a text or a list of blocks";
-            return Err(ApiError::invalid(&format!("{place}.content"), text));
-        }
-    };
-    let mut all = String::new();
-    for (index, block) in list.iter().enumerate() {
-        let place = format!("{place}.content.{index}");
-        match (block["type"].as_str(), block["text"].as_str()) {
-            (Some("text"), Some(text)) => all.push_str(text),
-            (Some("tool_use"), _) => {
-                let named = block["id"].is_string() && block["name"].is_string();
-                if !named || !block["input"].is_object() {
-                    let text = "a tool_use block must have the texts id and name, and an object \
-                                as its input";
-                    return Err(ApiError::invalid(&place, text));
-                }
-                calls.push(json!({
-                    "id": block["id"],
-                    "type": "function",
-                    "function": { "name": block["name"], "arguments": block["input"].to_string() },
-                }));
-            }
-            (Some("tool_result"), _) => {
-                let said = match &block["content"] {
-                    Value::Null => String::new(),
-                    content => blocks(content, &place, &mut Vec::new(), &mut Vec::new())?,
-                };
-                results.push(json!({
-                    "role": "tool", "tool_call_id": block["tool_use_id"], "content": said,
-                }));
-            }
-            (Some("thinking" | "redacted_thinking"), _) => {}
-            (kind, _) => {
-                let text = format!(
-                    "a block of the type {} is not served; text, tool_use and tool_result are",
-                    kind.unwrap_or("(none)")
-                );
-                return Err(ApiError::invalid(&place, text));
-            }
-        }
-    }
-    Ok(all)
 }
 
 fn stop_reason(finish: &str, stopped_by: &Option<String>) -> &'static str {
@@ -433,112 +265,4 @@ fn message(options: &Options, choice: &Choice, usage: &Usage) -> Value {
     message["stop_reason"] = stop_reason(choice.finish, &choice.stopped_by).into();
     message["stop_sequence"] = json!(choice.stopped_by);
     message
-}
-
-/// The state of an event stream: how many blocks have begun, which kind of delta the open one takes, and why the answer
-/// ended.
-#[derive(Default)]
-struct Blocks {
-    count: usize,
-    open: Option<&'static str>,
-    shows_thoughts: bool,
-    stop_reason: &'static str,
-    stopped_by: Option<String>,
-}
-
-impl Blocks {
-    fn take(&mut self, delta: Delta) -> Vec<Value> {
-        let mut events = Vec::new();
-        if !delta.thought.is_empty() && self.shows_thoughts {
-            self.open_block("thinking_delta", thinking(""), &mut events);
-            let more = json!({ "type": "thinking_delta", "thinking": delta.thought });
-            events.push(self.delta(more));
-        }
-        if !delta.text.is_empty() {
-            let block = json!({ "type": "text", "text": "" });
-            self.open_block("text_delta", block, &mut events);
-            events.push(self.delta(json!({ "type": "text_delta", "text": delta.text })));
-        }
-        if delta.finish.is_some() && self.open.is_some() {
-            events.push(self.stop());
-        }
-        for (index, call) in delta.calls.iter().enumerate() {
-            let mut block = tool_use(index, call);
-            block["input"] = json!({});
-            events.push(self.start(block));
-            let input = json!({ "type": "input_json_delta", "partial_json": call.1 });
-            events.push(self.delta(input));
-            events.push(self.stop());
-        }
-        if let Some(finish) = delta.finish {
-            self.stop_reason = stop_reason(finish, &delta.stopped_by);
-            self.stopped_by = delta.stopped_by;
-        }
-        events
-    }
-
-    /// Opens a block for deltas of this kind, unless it is open. Closes a block of another kind.
-    fn open_block(&mut self, kind: &'static str, block: Value, events: &mut Vec<Value>) {
-        if self.open == Some(kind) {
-            return;
-        }
-        if self.open.is_some() {
-            events.push(self.stop());
-        }
-        self.open = Some(kind);
-        events.push(self.start(block));
-    }
-
-    fn start(&self, block: Value) -> Value {
-        json!({ "type": "content_block_start", "index": self.count, "content_block": block })
-    }
-    fn delta(&self, delta: Value) -> Value {
-        json!({ "type": "content_block_delta", "index": self.count, "delta": delta })
-    }
-    fn stop(&mut self) -> Value {
-        let event = json!({ "type": "content_block_stop", "index": self.count });
-        self.count += 1;
-        self.open = None;
-        event
-    }
-}
-
-async fn stream(
-    options: Options,
-    prompt: Context,
-    shows_thoughts: bool,
-    respond: Responder,
-) -> Result<()> {
-    // What is cached is known when the answer begins. The last event counts again.
-    let usage = usage_of(&Usage {
-        prompt: length(&prompt),
-        ..Usage::default()
-    });
-    let start = json!({ "type": "message_start", "message": head(&options, usage) });
-    let events = &SharedEvents::named(respond, vec![start]);
-    let blocks = RefCell::new(Blocks {
-        shows_thoughts,
-        ..Blocks::default()
-    });
-    let take = |delta: Delta| {
-        let chunks = blocks.borrow_mut().take(delta);
-        async move { events.send_all(&chunks).await }
-    };
-    let generated = generate(&options, vec![prompt], take).await;
-    let blocks = blocks.into_inner();
-    let last = match generated.map_err(ApiError::engine) {
-        Ok(usage) => vec![
-            json!({
-                "type": "message_delta",
-                "delta": { "stop_reason": blocks.stop_reason, "stop_sequence": blocks.stopped_by },
-                "usage": usage_of(&usage),
-            }),
-            json!({ "type": "message_stop" }),
-        ],
-        Err(error) => match events.unused() {
-            Some(respond) => return fail(respond, error).await,
-            None => vec![error.in_messages_form()],
-        },
-    };
-    events.finish(&last).await
 }

@@ -3,7 +3,8 @@
 use crate::api_error::ApiError;
 use crate::auto_calls::AutoCalls;
 use crate::draw::Bias;
-use crate::tools::{Form, Tools};
+use crate::forms::{calls, Either, Form};
+use crate::tools::Tools;
 use inferlet::adapter::Adapter;
 use inferlet::model::Model;
 use inferlet::{runtime, Constrain, Sampler};
@@ -15,7 +16,8 @@ type Fields = Map<String, Value>;
 type Parsed<T> = std::result::Result<T, ApiError>;
 
 const MAX_CHOICES: u64 = 128;
-const MAX_STOPS: usize = 4;
+/// The official API takes four.
+pub const MAX_STOPS: usize = 64;
 const MAX_LOGPROBS: u64 = 20;
 const MAX_BIASES: usize = 4096;
 
@@ -29,7 +31,6 @@ const IGNORED: &[&str] = &[
     "prompt_cache_key",
     "prompt_cache_retention",
     "prediction",
-    "reasoning_effort",
     "verbosity",
 ];
 
@@ -62,6 +63,8 @@ pub struct Options {
     pub include_usage: bool,
     pub choices: usize,
     pub max_tokens: usize,
+    /// Whether the request has stated `max_tokens`.
+    pub has_limit: bool,
     pub temperature: f32,
     pub top_p: f32,
     pub top_k: Option<u32>,
@@ -79,6 +82,8 @@ pub struct Options {
     pub tools: Tools,
     /// Whether the thoughts of the model are told apart from its answer.
     pub splits_thoughts: bool,
+    /// What the request has changed in the beginning of the model's turn: it may begin or end its thoughts.
+    pub cued: Vec<u32>,
     /// The bytes of every token, once they were asked for.
     pub vocabulary: OnceCell<HashMap<u32, Vec<u8>>>,
 }
@@ -205,6 +210,7 @@ impl Options {
             },
             choices: whole(fields, "n", 1, MAX_CHOICES)?.unwrap_or(1) as usize,
             max_tokens,
+            has_limit: true,
             temperature: number(fields, "temperature", 0.0, 2.0)?.unwrap_or(1.0) as f32,
             top_p: number(fields, "top_p", 0.0, 1.0)?.unwrap_or(1.0) as f32,
             top_k: None,
@@ -217,22 +223,29 @@ impl Options {
             form: Form::default(),
             tools: Tools::default(),
             splits_thoughts: false,
+            cued: Vec::new(),
             vocabulary: OnceCell::new(),
         })
     }
 
     /// The grammar that the text of an answer must follow, if there is one.
     pub fn constraint(&self) -> inferlet::Result<Option<Box<dyn Constrain>>> {
-        if let Some(constraint) = self.form.constraint(&self.model)? {
-            return Ok(Some(Box::new(constraint)));
-        }
-        match self.form {
-            Form::Text if !self.tools.callable.is_empty() => {
-                let calls = AutoCalls::new(&self.model, &self.tools);
-                Ok(calls.map(|calls| Box::new(calls) as Box<dyn Constrain>))
+        let several = !self.tools.one_call;
+        let form = self.form.constraint(&self.model, several)?;
+        let may_call = !self.tools.callable.is_empty() && !self.tools.must;
+        Ok(match form {
+            Some(form) if may_call => {
+                let held = self.tools.held(&self.model);
+                match held.and_then(|tools| calls(&self.model, tools, several).ok()?) {
+                    Some(calls) => Some(Box::new(Either::new(form, calls))),
+                    None => Some(Box::new(form)),
+                }
             }
-            _ => Ok(None),
-        }
+            Some(form) => Some(Box::new(form)),
+            None if may_call => AutoCalls::new(&self.model, &self.tools)
+                .map(|calls| Box::new(calls) as Box<dyn Constrain>),
+            None => None,
+        })
     }
 
     /// The text of a token, and its bytes. A token that is a part of a character is written by its bytes.

@@ -4,8 +4,15 @@ use crate::api_error::ApiError;
 use inferlet::http::{Body, Responder};
 use inferlet::prelude::*;
 use serde_json::Value;
-use std::cell::RefCell;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A stream that has sent nothing for this long sends a ping: proxies and clients close connections that are silent.
+pub const SILENCE: Duration = Duration::from_secs(15);
+/// A comment, which readers of event streams skip.
+const COMMENT: &str = ": ping\n\n";
+/// The event that the Anthropic API sends.
+const PING: &str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
 
 pub async fn send(respond: Responder, body: &Value) -> Result<()> {
     identified(respond)
@@ -62,6 +69,9 @@ impl Events {
 pub struct SharedEvents {
     state: RefCell<State>,
     named: bool,
+    ping: &'static str,
+    /// When something was sent last, or the request began.
+    sent: Cell<Instant>,
 }
 
 enum State {
@@ -79,6 +89,8 @@ impl SharedEvents {
         SharedEvents {
             state,
             named: false,
+            ping: COMMENT,
+            sent: Cell::new(Instant::now()),
         }
     }
 
@@ -87,6 +99,14 @@ impl SharedEvents {
         SharedEvents {
             named: true,
             ..SharedEvents::new(respond, first)
+        }
+    }
+
+    /// Named events whose pings are events too, as of the Anthropic API.
+    pub fn with_pings(respond: Responder, first: Vec<Value>) -> Self {
+        SharedEvents {
+            ping: PING,
+            ..SharedEvents::named(respond, first)
         }
     }
 
@@ -104,14 +124,19 @@ impl SharedEvents {
         }
     }
 
+    /// Sends the events. If there are none, sends a ping where the stream has been silent for long.
     pub async fn send_all(&self, chunks: &[Value]) -> Result<()> {
-        if chunks.is_empty() {
+        if chunks.is_empty() && self.sent.get().elapsed() < SILENCE {
             return Ok(());
         }
         let mut stream = self.take().await?;
         for chunk in chunks {
             stream.send(chunk).await?;
         }
+        if chunks.is_empty() {
+            stream.body.write(self.ping).await?;
+        }
+        self.sent.set(Instant::now());
         *self.state.borrow_mut() = State::Open(stream);
         Ok(())
     }

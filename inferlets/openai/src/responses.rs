@@ -1,6 +1,7 @@
 //! `/v1/responses`. A request is translated to one of `/v1/chat/completions`. Responses are stored if users have a folder
 //! for files; a request can then go on from one of them, and otherwise brings the whole conversation.
 
+mod conversation;
 mod input_items;
 mod stream;
 
@@ -11,6 +12,7 @@ use crate::options::{check_types, Options};
 use crate::reply::{self, now};
 use crate::store;
 use crate::tools;
+use conversation::{items, messages};
 use inferlet::http::Responder;
 use inferlet::prelude::*;
 use inferlet::runtime;
@@ -35,12 +37,12 @@ const KNOWN: &[&str] = &[
     "include",
     "previous_response_id",
     "store",
+    "reasoning",
     // These change nothing here.
     "max_tool_calls",
     "metadata",
     "prompt_cache_key",
     "prompt_cache_retention",
-    "reasoning",
     "safety_identifier",
     "service_tier",
     "stream_options",
@@ -152,22 +154,20 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context, Vec<Value>)> {
         chat.insert("logprobs".into(), json!(true));
         chat.insert("top_logprobs".into(), top.cloned().unwrap_or(json!(0)));
     }
+    if let Some(effort) = fields.get("reasoning").and_then(|how| how.get("effort")) {
+        chat.insert("reasoning_effort".into(), effort.clone());
+    }
     if let Some(limit) = fields.get("max_output_tokens") {
         chat.insert("max_completion_tokens".into(), limit.clone());
     }
-    let (items, before) = items(fields)?;
-    let (messages, places) = messages(fields, &items, before)?;
+    let (items, of_items) = items(fields)?;
+    let (messages, places) = messages(fields, &items, &of_items)?;
     chat.insert("messages".into(), messages);
     if let Some(list) = fields.get("tools").filter(|list| !list.is_null()) {
         chat.insert("tools".into(), tools_of(list)?);
     }
     if let Some(choice) = fields.get("tool_choice") {
-        let named = choice["type"] == "function";
-        let nested = json!({ "type": "function", "function": { "name": choice["name"] } });
-        chat.insert(
-            "tool_choice".into(),
-            if named { nested } else { choice.clone() },
-        );
+        chat.insert("tool_choice".into(), tool_choice(choice)?);
     }
     if let Some(format) = fields.get("text").and_then(|text| text.get("format")) {
         let mut format = format.clone();
@@ -180,6 +180,7 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context, Vec<Value>)> {
     let names = [
         ("max_completion_tokens", "max_output_tokens"),
         ("messages", "input"),
+        ("reasoning_effort", "reasoning.effort"),
         ("response_format", "text.format"),
     ];
     let prepared = chat::prepare(&chat, &places);
@@ -187,134 +188,55 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context, Vec<Value>)> {
     Ok((options, prompt, items))
 }
 
-/// The input as items, after those of the responses before it. Returns also how many those are.
-fn items(fields: &Fields) -> Parsed<(Vec<Value>, usize)> {
-    let mut all = match fields.get("previous_response_id") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(id) => before(id)?,
-    };
-    let count = all.len();
-    match fields.get("input") {
-        Some(Value::String(text)) => all.push(json!({ "role": "user", "content": text })),
-        Some(Value::Array(items)) => all.extend(items.iter().cloned()),
-        _ => {
-            let text = "'input' must be a text or a list of items";
-            return Err(ApiError::invalid("input", text));
-        }
-    }
-    Ok((all, count))
-}
-
-/// The items of a stored response: what it answered, and what it said.
-fn before(id: &Value) -> Parsed<Vec<Value>> {
-    let name = "previous_response_id";
-    if !store::has_room() {
-        let hint = "this server stores no responses, because its config turns /data off; send \
-                    the whole conversation as 'input'";
-        return Err(ApiError::unsupported(name, hint));
-    }
-    let Some(found) = id.as_str().and_then(store::find) else {
-        let text = format!("Previous response with id {id} not found.");
-        return Err(ApiError::invalid(name, text).with_code("previous_response_not_found"));
-    };
-    let mut items = found.items;
-    let said = found.response["output"].as_array();
-    items.extend(said.into_iter().flatten().cloned());
-    Ok(items)
-}
-
+/// Translates the tools. Tools of other types than functions, such as `web_search`, are run by OpenAI's servers or have
+/// forms that only its models know: they are left out.
 fn tools_of(list: &Value) -> Parsed<Value> {
-    let wrong = |text: &str| ApiError::invalid("tools", text);
-    let one = |tool: &Value| match tool["type"].as_str() {
-        Some("function") => Ok(json!({ "type": "function", "function": {
+    let one = |tool: &Value| {
+        json!({ "type": "function", "function": {
             "name": tool["name"],
             "description": tool["description"],
             "parameters": tool["parameters"],
-        }})),
-        _ => Err(wrong("only tools of the type function are served")),
+        }})
     };
     let list = list
         .as_array()
-        .ok_or_else(|| wrong("'tools' must be a list"))?;
-    Ok(Value::Array(list.iter().map(one).collect::<Parsed<_>>()?))
+        .ok_or_else(|| ApiError::invalid("tools", "'tools' must be a list"))?;
+    if list.iter().any(|tool| !tool["type"].is_string()) {
+        return Err(ApiError::invalid("tools", "each tool must have a type"));
+    }
+    Ok(list
+        .iter()
+        .filter(|tool| is_function(tool))
+        .map(one)
+        .collect())
 }
 
-/// Translates the items to messages. Returns also which item each message begins with.
-fn messages(fields: &Fields, items: &[Value], before: usize) -> Parsed<(Value, Vec<String>)> {
-    let (mut all, mut places) = (Vec::new(), Vec::new());
-    match fields.get("instructions") {
-        None | Some(Value::Null) => {}
-        Some(Value::String(text)) => all.push(json!({ "role": "system", "content": text })),
-        Some(_) => return Err(ApiError::invalid("instructions", "must be a text")),
-    }
-    places.resize(all.len(), "instructions".to_string());
-    for (index, item) in items.iter().enumerate() {
-        let place = match index.checked_sub(before) {
-            Some(own) => format!("input[{own}]"),
-            None => "previous_response_id".to_string(),
-        };
-        add(&mut all, item, &place)?;
-        places.resize(all.len(), place);
-    }
-    Ok((Value::Array(all), places))
+fn is_function(tool: &Value) -> bool {
+    tool["type"] == "function"
 }
 
-fn add(all: &mut Vec<Value>, item: &Value, place: &str) -> Parsed<()> {
-    match item["type"].as_str() {
-        None | Some("message") => {
-            all.push(json!({ "role": item["role"], "content": text_of(&item["content"], place)? }));
+/// Translates `tool_choice`. Of allowed tools, those are left that `tools_of` leaves.
+fn tool_choice(choice: &Value) -> Parsed<Value> {
+    match choice["type"].as_str() {
+        Some("function") => {
+            Ok(json!({ "type": "function", "function": { "name": choice["name"] } }))
         }
-        Some("function_call") => {
-            let call = json!({
-                "id": item["call_id"],
-                "type": "function",
-                "function": { "name": item["name"], "arguments": item["arguments"] },
-            });
-            // Calls that follow one another form one turn, together with the text before them.
-            let before = all
-                .last_mut()
-                .filter(|message| message["role"] == "assistant");
-            match before.map(|message| &mut message["tool_calls"]) {
-                Some(Value::Array(calls)) => calls.push(call),
-                Some(none) => *none = json!([call]),
-                None => {
-                    all.push(json!({ "role": "assistant", "content": "", "tool_calls": [call] }))
-                }
+        Some("allowed_tools") => {
+            let mut choice = choice.clone();
+            if let Some(tools) = choice["tools"].as_array_mut() {
+                tools.retain(|tool| tool["type"].is_null() || is_function(tool));
             }
+            Ok(choice)
         }
-        Some("function_call_output") => {
-            let said = text_of(&item["output"], place)?;
-            let id = &item["call_id"];
-            if !all.iter().rev().any(|message| calls(message, id)) {
-                let text = format!("no function call before this output has the call_id {id}");
-                return Err(ApiError::invalid(&format!("{place}.call_id"), text));
-            }
-            all.push(json!({ "role": "tool", "tool_call_id": id, "content": said }));
-        }
-        Some("reasoning") => {}
         Some(kind) => {
-            let text = format!("an item of the type {kind} is not served");
-            return Err(ApiError::invalid(place, text));
+            let text = format!(
+                "a tool of the type '{kind}' cannot be chosen: this server runs no tools, and \
+                 leaves out those that are not functions"
+            );
+            Err(ApiError::invalid("tool_choice", text))
         }
+        None => Ok(choice.clone()),
     }
-    Ok(())
-}
-
-/// Whether a message has the call of this id.
-fn calls(message: &Value, id: &Value) -> bool {
-    let calls = message["tool_calls"].as_array();
-    calls.is_some_and(|calls| calls.iter().any(|call| call["id"] == *id))
-}
-
-/// A text, or a list of parts that are texts.
-fn text_of(content: &Value, place: &str) -> Parsed<String> {
-    const KINDS: &[(&str, &str)] = &[
-        ("input_text", "text"),
-        ("output_text", "text"),
-        ("text", "text"),
-        ("refusal", "refusal"),
-    ];
-    chat::join_parts(content, KINDS, place)
 }
 
 fn message_id() -> String {
@@ -398,6 +320,11 @@ impl Shown {
             Value::Null => otherwise,
             value => value,
         };
+        // The client sees here which of its tools were left out.
+        let mut tools = or("tools", json!([]));
+        if let Some(list) = tools.as_array_mut() {
+            list.retain(is_function);
+        }
         let response = json!({
             "id": format!("resp_{}", runtime::instance_id()),
             "object": "response",
@@ -411,12 +338,12 @@ impl Shown {
             "output": [],
             "parallel_tool_calls": or("parallel_tool_calls", json!(true)),
             "previous_response_id": said("previous_response_id"),
-            "reasoning": { "effort": null, "summary": null },
+            "reasoning": { "effort": said("reasoning")["effort"], "summary": null },
             "store": items.is_some(),
             "temperature": options.temperature,
             "text": or("text", json!({ "format": { "type": "text" } })),
             "tool_choice": or("tool_choice", json!("auto")),
-            "tools": or("tools", json!([])),
+            "tools": tools,
             "top_logprobs": or("top_logprobs", json!(0)),
             "top_p": options.top_p,
             "truncation": or("truncation", json!("disabled")),

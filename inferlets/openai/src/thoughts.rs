@@ -49,10 +49,21 @@ impl Split {
 }
 
 impl Thoughts {
-    pub fn new(model: &Model) -> Thoughts {
+    /// `cued` is what a request has changed in the beginning of the model's turn.
+    pub fn new(model: &Model, cued: &[u32]) -> Thoughts {
+        let mut decoder = Decoder::new(model);
+        let event = match cued {
+            [] => Ok(Event::Idle),
+            cued => decoder.feed(cued),
+        };
+        let state = match event {
+            Ok(Event::Start | Event::Delta(_)) => State::Thinking,
+            Ok(Event::End(_)) => State::Between,
+            _ => State::Unknown,
+        };
         Thoughts {
-            decoder: Decoder::new(model),
-            state: State::Unknown,
+            decoder,
+            state,
             held: Vec::new(),
             sent: 0,
             count: 0,

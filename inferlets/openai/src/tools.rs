@@ -1,10 +1,11 @@
-//! Tools and the form of answers: the constraints of a generation, and the calls that are found in its text.
+//! The tools of a request, and the calls that are found in the text of an answer.
 
 use crate::api_error::ApiError;
+use crate::forms::usable;
 use inferlet::model::Model;
-use inferlet::pie::plus::fallible::create_tool_matcher;
-use inferlet::{tools, AnyJson, GrammarConstraint, JsonSchema, Schema};
+use inferlet::tools;
 use serde_json::{json, Map, Value};
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 type Parsed<T> = std::result::Result<T, ApiError>;
@@ -15,68 +16,8 @@ const MAX_NAME: usize = 128;
 const CHOICES: &str =
     "'tool_choice' must be none, auto, required (with tools), name a tool or list allowed_tools";
 
-/// The form that an answer must have.
-#[derive(Default)]
-pub enum Form {
-    #[default]
-    Text,
-    Json,
-    Schema(String),
-    /// A call of one of these tools, which are JSON texts.
-    Call(Vec<String>),
-}
-
 /// A call of a tool: its name, and its arguments as JSON.
 pub type Call = (String, String);
-
-impl Form {
-    /// Reads `response_format`, and checks that a schema can be used.
-    pub fn parse(fields: &Map<String, Value>, model: &Model) -> Parsed<Form> {
-        let form = &fields.get("response_format").cloned().unwrap_or_default();
-        let wrong = |text: String| ApiError::invalid("response_format", text);
-        match form["type"].as_str() {
-            None if form.is_null() => Ok(Form::Text),
-            Some("text") => Ok(Form::Text),
-            Some("json_object") => Ok(Form::Json),
-            Some("json_schema") => {
-                let schema = &form["json_schema"]["schema"];
-                if !schema.is_object() {
-                    return Err(wrong(
-                        "'response_format.json_schema.schema' must be a JSON Schema".into(),
-                    ));
-                }
-                let schema = schema.to_string();
-                JsonSchema(&schema).build_constraint(model).map_err(wrong)?;
-                Ok(Form::Schema(schema))
-            }
-            _ => Err(wrong(format!(
-                "'response_format' must have the type text, json_object or json_schema, not {form}"
-            ))),
-        }
-    }
-
-    /// The grammar of the form. Text has none.
-    pub fn constraint(&self, model: &Model) -> inferlet::Result<Option<GrammarConstraint>> {
-        Ok(Some(match self {
-            Form::Text => return Ok(None),
-            Form::Json => AnyJson.build_constraint(model)?,
-            Form::Schema(schema) => JsonSchema(schema).build_constraint(model)?,
-            Form::Call(schemas) => {
-                let matcher = tools::native_matcher(model, schemas)
-                    .ok_or("this model has no grammar of tool calls")?;
-                GrammarConstraint::new(matcher)
-            }
-        }))
-    }
-
-    /// The form of an answer that must call one of these tools. Fails if no grammar can be made of them.
-    pub fn call_of(schemas: &[String], model: &Model) -> Parsed<Form> {
-        match create_tool_matcher(model.inner(), schemas) {
-            Ok(_) => Ok(Form::Call(schemas.to_vec())),
-            Err(error) => Err(ApiError::invalid("tools", error)),
-        }
-    }
-}
 
 /// The tools of a request.
 #[derive(Default)]
@@ -91,6 +32,16 @@ pub struct Tools {
     pub must: bool,
     /// Whether it may call at most one.
     pub one_call: bool,
+    /// What `held` returns.
+    held: OnceCell<Option<Vec<String>>>,
+}
+
+impl Tools {
+    /// The tools that it may call, with schemas of which a grammar can be made.
+    pub fn held(&self, model: &Model) -> Option<&[String]> {
+        let held = self.held.get_or_init(|| usable(model, &self.callable));
+        held.as_deref()
+    }
 }
 
 /// Reads `tools`, `tool_choice` and `parallel_tool_calls`.
@@ -109,6 +60,7 @@ pub fn parse(fields: &Map<String, Value>) -> Parsed<Tools> {
         .collect();
     let choice = fields.get("tool_choice").cloned().unwrap_or_default();
     let (allowed, must) = allowed(&choice, &names)?;
+    let is_named = choice["function"]["name"].is_string();
     if allowed.is_empty() {
         return Ok(Tools::default());
     }
@@ -121,7 +73,8 @@ pub fn parse(fields: &Map<String, Value>) -> Parsed<Tools> {
         callable: callable.collect(),
         names: allowed.iter().map(|name| name.to_string()).collect(),
         must,
-        one_call,
+        one_call: one_call || is_named,
+        held: OnceCell::new(),
     })
 }
 
@@ -144,10 +97,14 @@ fn list(fields: &Map<String, Value>) -> Parsed<Vec<Value>> {
     for (index, tool) in list.iter().enumerate() {
         let place = format!("tools[{index}]");
         let function = &tool["function"];
-        let Some(name) = function["name"]
-            .as_str()
-            .filter(|_| tool["type"] == "function")
-        else {
+        if let Some(kind) = tool["type"].as_str().filter(|kind| *kind != "function") {
+            let text = format!(
+                "a tool of the type '{kind}' is not served: only functions, which the client runs, are"
+            );
+            return Err(ApiError::invalid(&place, text));
+        }
+        let named = function["name"].as_str();
+        let Some(name) = named.filter(|_| tool["type"] == "function") else {
             return Err(ApiError::invalid(
                 &place,
                 "a tool must be {\"type\": \"function\", \"function\": {\"name\": …}}",
@@ -256,6 +213,13 @@ impl<'a> Calls<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether the model may write a call that begins with this text, without a mark before it.
+pub fn without_mark(model: &Model, beginning: &str) -> bool {
+    let mut decoder = tools::Decoder::new(model);
+    let fed = decoder.feed(&model.tokenizer().encode(beginning));
+    fed.is_ok() && decoder.is_assembling()
 }
 
 /// The calls in the form of the API. Their ids are unique within an instance.

@@ -5,6 +5,8 @@ const MARK_BYTES: usize = 32;
 
 #[derive(Default)]
 pub struct Visible {
+    /// Whether a call may come without a mark, as some models write it. Such a call is the whole answer.
+    bare_calls: bool,
     held: String,
     begun: bool,
     inside: bool,
@@ -12,6 +14,13 @@ pub struct Visible {
 }
 
 impl Visible {
+    pub fn new(bare_calls: bool) -> Visible {
+        Visible {
+            bare_calls,
+            ..Visible::default()
+        }
+    }
+
     /// Takes more text. `assembling` says that a call has begun, and `called` that one is complete. Returns what can be
     /// shown. Nothing after a call is shown.
     pub fn push(&mut self, text: &str, assembling: bool, called: bool) -> String {
@@ -49,10 +58,10 @@ impl Visible {
         held
     }
 
-    /// Whether the answer may be a call without a mark, as some models write it. Such a call is the whole answer.
+    /// Whether the answer may be a call without a mark.
     fn may_be_bare_call(&self) -> bool {
         let text = self.held.trim_start();
-        text.is_empty() || text.starts_with(['{', '['])
+        text.is_empty() || (self.bare_calls && text.starts_with(['{', '[']))
     }
 
     /// Returns the text before the call that has just begun.
@@ -104,9 +113,18 @@ mod tests {
 
     #[test]
     fn a_call_that_breaks_off_is_text() {
-        let mut visible = Visible::default();
+        let mut visible = Visible::new(true);
         assert_eq!(visible.push("{\"name\":", true, false), "");
         assert_eq!(visible.push(" 5", false, false), "");
         assert_eq!(visible.rest(), "{\"name\": 5");
+    }
+
+    #[test]
+    fn json_is_text_if_calls_have_a_mark() {
+        let mut visible = Visible::new(false);
+        assert_eq!(visible.push(" ", false, false), "");
+        assert_eq!(visible.push("{\"city\": ", false, false), " {\"city\": ");
+        assert_eq!(visible.push("[", false, false), "");
+        assert_eq!(visible.rest(), "[");
     }
 }

@@ -32,8 +32,7 @@ pub fn page(id: &str, items: Vec<Value>, query: &str) -> Parsed<Value> {
             _ => {} // `include` changes nothing: the items are stored as they came
         }
     }
-    let identified = items.into_iter().enumerate();
-    let mut items: Vec<Value> = identified.map(|(at, item)| with_id(item, id, at)).collect();
+    let mut items = identified(id, items);
     if newest_first {
         items.reverse();
     }
@@ -55,6 +54,12 @@ pub fn page(id: &str, items: Vec<Value>, query: &str) -> Parsed<Value> {
         "has_more": has_more,
         "data": items,
     }))
+}
+
+/// The items that the response `id` answers, each with an id.
+pub fn identified(id: &str, items: Vec<Value>) -> Vec<Value> {
+    let items = items.into_iter().enumerate();
+    items.map(|(at, item)| with_id(item, id, at)).collect()
 }
 
 /// An item as the API shows it. One that came without an id gets the same one each time.
