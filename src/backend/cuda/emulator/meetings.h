@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cuda/emulator/bulk_copies.h"
+#include "backend/cuda/kernels/resident_layout.cuh"
 
 namespace pie::cuda {
 
