@@ -113,7 +113,11 @@ def _is_model(kind: Any) -> bool:
 
 
 def _is_named_tuple(kind: Any) -> bool:
-    return inspect.isclass(kind) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return inspect.isclass(kind) and tuple in kind.__mro__ and hasattr(kind, "_fields")
+
+
+def _is_enum(kind: Any) -> bool:
+    return inspect.isclass(kind) and issubclass(kind, enum.Enum)
 
 
 def _parts_of(kind: Any) -> tuple[Any, Any, tuple[Any, ...]]:
@@ -277,7 +281,7 @@ def _value(given: Any, json_value: Any) -> Any:
         return {key: _value(arguments[1], item) for key, item in json_value.items()}
     if kind is float:
         return float(json_value)
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+    if _is_enum(kind):
         return kind(json_value)
     if _is_model(kind):
         return kind.model_validate(json_value)
@@ -315,7 +319,7 @@ def _fits(given: Any, json_value: Any) -> bool:
         return isinstance(json_value, (int, float)) and not isinstance(json_value, bool)
     if kind in _NAMES:
         return type(json_value) is kind
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+    if _is_enum(kind):
         return any(_is_same(member.value, json_value) for member in kind)
     if _is_model(kind):
         return _validates(kind, json_value)
