@@ -34,13 +34,15 @@ impl HeldCalls {
         decoder.feed(&model.tokenizer().encode("{")).ok()?;
         let without_mark = decoder.is_assembling();
         decoder.reset();
+        let matcher = tools::native_matcher(model, schemas)?;
+        matcher.fork().ok()?; // fails if the schemas cannot be enforced
         Some(HeldCalls {
             model: model.clone(),
             names,
             without_mark,
             decoder,
             assembling: false,
-            matcher: tools::native_matcher(model, schemas)?,
+            matcher,
             begun: Vec::new(),
             aligned: false,
             held: false,

@@ -33,13 +33,15 @@ impl AutoCalls {
         decoder.feed(&model.tokenizer().encode("{")).ok()?;
         let without_mark = decoder.is_assembling();
         decoder.reset();
+        let matcher = tools::native_matcher(model, &tools.callable)?;
+        matcher.fork().ok()?; // fails if the schemas cannot be enforced
         Some(AutoCalls {
             model: model.clone(),
             names: tools.names.clone(),
             without_mark,
             decoder,
             assembling: false,
-            matcher: tools::native_matcher(model, &tools.callable)?,
+            matcher,
             begun: Vec::new(),
             aligned: false,
             held: false,

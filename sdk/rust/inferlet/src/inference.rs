@@ -70,7 +70,11 @@ impl Matcher {
         Self(grammar.and_then(|grammar| fallible::create_matcher(grammar, tokenizer.inner())))
     }
 
-    pub(crate) fn wrap(raw: raw::Matcher) -> Self {
+    pub(crate) fn of(raw: Result<raw::Matcher>) -> Self {
+        Self(raw)
+    }
+
+    fn wrap(raw: raw::Matcher) -> Self {
         Self(Ok(raw))
     }
 

@@ -148,9 +148,17 @@ pub fn native_grammar(model: &Model, schemas: &(impl Schemas + ?Sized)) -> Optio
     raw::format(model.inner(), &schemas.texts()).map(Grammar::wrap)
 }
 
-/// Returns a matcher of the native call format, for `GrammarConstraint::new`, or None if the model has none.
+/// Returns a matcher of the native call format, for `GrammarConstraint::new`, or None if the model has none. If the
+/// schemas cannot be enforced, the matcher allows no token, and the generation fails with the reason.
 pub fn native_matcher(model: &Model, schemas: &(impl Schemas + ?Sized)) -> Option<Matcher> {
-    fallible::create_tool_matcher(model.inner(), &schemas.texts()).ok().map(Matcher::wrap)
+    found(fallible::create_tool_matcher(model.inner(), &schemas.texts()))
+}
+
+fn found(made: Result<crate::pie::core::inference::Matcher>) -> Option<Matcher> {
+    match made {
+        Err(error) if error.contains("has no form of tool calls") => None,
+        made => Some(Matcher::of(made)),
+    }
 }
 
 #[diagnostic::on_unimplemented(
@@ -210,3 +218,18 @@ macro_rules! schemas_of_arrays {
 
 schemas_of_arrays!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
 schemas_of_arrays!(33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matcher_that_cannot_be_made_keeps_the_reason() {
+        let none = "model 'm' has no form of tool calls that a grammar can hold it to, or no tools are given";
+        assert!(found(Err(none.into())).is_none());
+        let reason =
+            "the parameters of the tool 't': /contains: the keyword `contains` is not enforced";
+        let mut matcher = found(Err(reason.into())).unwrap();
+        assert_eq!(matcher.accept_tokens(&[1]), Err(reason.into()));
+    }
+}
