@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -126,6 +127,33 @@ def test_a_call_is_held_by_its_grammar_and_shown_as_a_line(tmp_path):
     assert "Let me see. " in said and "That is all." in said
     assert re.search(r'→ price\(pie="(apple|cherry|pecan)"\)\n', said), said
     assert "tool_call" not in said and "arguments" not in said
+
+
+TWINS = KITCHEN + KITCHEN.replace("mcp.kitchen", "mcp.pantry")
+BOTH = """
+[[answer]]
+when = "How much"
+say = '''<tool_call>
+{"name": "pantry_price", "arguments": {"pie": "pecan"}}
+</tool_call>'''
+
+[[answer]]
+when = "error"
+say = "It failed."
+
+[[answer]]
+say = "That is all."
+"""
+
+
+def test_tools_of_one_name_are_told_apart(tmp_path):
+    script = tmp_path / "answers.toml"
+    script.write_text(BOTH)
+    chat = start(tmp_path / "home", config=TWINS + DUMMY + f'script = "{script}"\n')
+    said, errors = chat.communicate("/tools kitchen pantry\nHow much is it?\n", LIMIT_S)
+    assert chat.returncode == 0, errors
+    assert "with 4 tools" in said and '→ pantry_price(pie="pecan")\n' in said
+    assert "That is all." in said and "It failed" not in said
 
 
 DUMMY = """
@@ -272,6 +300,37 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(tmp_path):
     terminal.until("tokens/s")
     terminal.type("Again\r")
     terminal.until("tokens/s", times=2)
+    assert terminal.leave() == 0
+
+
+def test_ctrl_c_stops_a_tool_call(tmp_path):
+    """The conversation goes on."""
+    script = tmp_path / "answers.toml"
+    call = {"name": "log_waits", "arguments": {"path": str(tmp_path / "waited"), "seconds": 600}}
+    script.write_text(
+        f"""
+[[answer]]
+when = "Wait"
+say = '''<tool_call>
+{json.dumps(call)}
+</tool_call>'''
+
+[[answer]]
+say = "Here I am."
+"""
+    )
+    server = json.dumps(str(ROOT / "tests/serve/mcp_server.py"))
+    config = f'[mcp.oven]\ncommand = "{sys.executable}"\nargs = [{server}]\ntimeout_secs = 600\n'
+    terminal = Terminal(tmp_path / "home", config + DUMMY + f'script = "{script}"\n')
+    terminal.until("lists the commands[^>]*>")
+    terminal.type("/tools oven\r")
+    terminal.until(r"with \d+ tools")
+    terminal.type("Wait\r")
+    terminal.until("→ log_waits")
+    terminal.type("\x03")
+    terminal.until("tokens/s")
+    terminal.type("Hello\r")
+    terminal.until("Here I am")
     assert terminal.leave() == 0
 
 

@@ -102,10 +102,17 @@ impl Entry {
         let host = canonical(host);
         if let Some((net, bits)) = host.split_once('/') {
             return match (net.parse::<IpAddr>(), bits.parse::<u32>()) {
-                (Ok(net), Ok(bits)) if bits <= width(net) => Ok(Entry {
-                    host: Host::Net(net, bits),
-                    port,
-                }),
+                (Ok(net), Ok(bits)) if bits <= width(net) => {
+                    // A network of mapped addresses is the IPv4 network, as the addresses are.
+                    let (net, bits) = match (unmapped(net), bits.checked_sub(96)) {
+                        (v4 @ IpAddr::V4(_), Some(rest)) if net.is_ipv6() => (v4, rest),
+                        _ => (net, bits),
+                    };
+                    Ok(Entry {
+                        host: Host::Net(net, bits),
+                        port,
+                    })
+                }
                 _ => wrong("is not a network"),
             };
         }
@@ -218,6 +225,7 @@ fn is_public_v6(v6: Ipv6Addr) -> bool {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low), // NAT64
         [0x2002, high, low, ..] => embedded(high, low),               // 6to4
         [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false, // Teredo and others, documentation
+        [0x3fff, second, ..] if second < 0x1000 => false,                   // documentation
         [first, ..] => (0x2000..0x4000).contains(&first), // all addresses that are assigned for public use
     }
 }
@@ -275,6 +283,9 @@ mod tests {
             "64:ff9b::7f00:1",
             "2002:7f00:1::",
             "2001:0:1::",
+            "2001:db8::1",
+            "3fff::1",
+            "3fff:fff::1",
         ] {
             assert!(
                 !named.reaches("api.example.com", ip(address), 443),
@@ -290,6 +301,11 @@ mod tests {
         assert!(!own.reaches("api.example.com", ip("11.0.0.1").to_canonical(), 8080));
         assert!(own.names("169.254.169.254", 80) && !own.names("169.254.169.254", 443));
         assert!(!own.names("192.168.0.1", 80));
+        let mapped = list(&["::ffff:10.1.0.0/112", "[::ffff:10.2.0.1]:80"]);
+        assert!(mapped.reaches("api.example.com", ip("10.1.2.3"), 443));
+        assert!(mapped.names("10.1.2.3", 443) && mapped.names("::ffff:10.1.2.3", 443));
+        assert!(mapped.names("10.2.0.1", 80) && !mapped.names("10.2.0.2", 80));
+        assert!(!mapped.names("10.3.0.1", 80) && !mapped.names("::ffff:10.3.0.1", 443));
     }
 
     #[test]

@@ -10,6 +10,9 @@ use inferlet::{reasoning, session, tools};
 use serde_json::json;
 use std::time::Instant;
 
+/// The result of a call that the client has stopped.
+const STOPPED: &str = "error: the user stopped this call";
+
 pub type Inbox = LocalBoxFuture<'static, Option<String>>;
 
 /// How often the model may call tools before it has to answer.
@@ -31,9 +34,20 @@ pub async fn answer(talk: &mut Talk, input: &Input, mut inbox: Inbox) -> Result<
             break;
         }
         for (name, arguments) in said.calls {
-            session::send(&json!({ "call": readable(&name, &arguments) }).to_string());
-            let result = talk.tools.call(&name, &arguments);
+            let tools = talk.tools.clone();
+            let mut result = STOPPED.to_string();
+            if !stopped {
+                session::send(&json!({ "call": readable(&name, &arguments) }).to_string());
+                let call = tools.call(&name, &arguments).boxed_local();
+                match select(call, inbox).await {
+                    Either::Left((answer, waiting)) => (result, inbox) = (answer, waiting),
+                    Either::Right(_) => (stopped, inbox) = (true, listen()),
+                }
+            }
             talk.context.answer_tool(&name, &result);
+        }
+        if stopped {
+            break;
         }
         talk.context.cue();
     }

@@ -34,6 +34,8 @@ struct Input {
     system: Option<String>,
     temperature: Option<f32>,
     max_tokens: Option<usize>,
+    /// Set by the conversation, which launches this program for each tool call: the program only makes the call.
+    call: Option<tools::Call>,
 }
 
 fn listen() -> Inbox {
@@ -105,6 +107,9 @@ impl Talk {
 
 #[inferlet::main]
 async fn main(input: Input) -> Result<String> {
+    if let Some(call) = &input.call {
+        return Ok(call.make());
+    }
     let name = match &input.model {
         Some(name) => name.clone(),
         None => runtime::models()

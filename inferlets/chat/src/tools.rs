@@ -2,12 +2,24 @@
 
 use inferlet::mcp;
 use inferlet::prelude::*;
+use inferlet::ChildExt;
+use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
 const MAX_TOOLS: usize = 128;
 
+/// The name of this program, which launches itself.
+const SELF: &str = concat!(env!("CARGO_PKG_NAME"), "@", env!("CARGO_PKG_VERSION"));
+
+/// A tool of a server, under the name by which the model knows it.
+struct Tool {
+    name: String,
+    server: String,
+    about: Value,
+}
+
 #[derive(Default)]
-pub struct Toolbox(Vec<(mcp::client::Session, Value)>);
+pub struct Toolbox(Vec<Tool>);
 
 impl Toolbox {
     /// The tools of these servers.
@@ -18,10 +30,24 @@ impl Toolbox {
                 if all.0.len() == MAX_TOOLS {
                     return Err(format!("these servers have more than {MAX_TOOLS} tools"));
                 }
-                all.0.push((mcp::connect(server)?, tool));
+                all.0.push(Tool {
+                    name: tool["name"].as_str().unwrap_or_default().into(),
+                    server: server.to_string(),
+                    about: tool,
+                });
             }
         }
+        all.tell_apart();
         Ok(all)
+    }
+
+    /// Puts the server before a tool's name, if tools of several servers have the same name.
+    fn tell_apart(&mut self) {
+        let names = self.names();
+        let shared = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
+        for tool in self.0.iter_mut().filter(|tool| shared(&tool.name)) {
+            tool.name = format!("{}_{}", tool.server, tool.name);
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -33,30 +59,65 @@ impl Toolbox {
     }
 
     pub fn names(&self) -> Vec<String> {
-        let name = |(_, tool): &(_, Value)| tool["name"].as_str().unwrap_or_default().to_string();
-        self.0.iter().map(name).collect()
+        self.0.iter().map(|tool| tool.name.clone()).collect()
     }
 
     /// The tools in the form that models know.
     pub fn schemas(&self) -> Vec<String> {
-        let schema = |(_, tool): &(_, Value)| {
+        let schema = |tool: &Tool| {
             let function = json!({
-                "name": tool["name"],
-                "description": tool["description"],
-                "parameters": tool["inputSchema"],
+                "name": tool.name,
+                "description": tool.about["description"],
+                "parameters": tool.about["inputSchema"],
             });
             json!({ "type": "function", "function": function }).to_string()
         };
         self.0.iter().map(schema).collect()
     }
 
-    /// Returns the text of the result, or of the error, which the model may react to.
-    pub fn call(&self, name: &str, arguments: &str) -> String {
-        let found = self.0.iter().find(|(_, tool)| tool["name"] == name);
-        let Some((server, _)) = found else {
+    /// Returns the text of the result, or of the error, which the model may react to. Dropping the future cancels the
+    /// call.
+    pub async fn call(&self, name: &str, arguments: &str) -> String {
+        let Some(tool) = self.0.iter().find(|tool| tool.name == name) else {
             return format!("error: there is no tool {name}");
         };
-        match server.call_tool(name, arguments) {
+        let call = Call {
+            server: tool.server.clone(),
+            tool: tool.about["name"].as_str().unwrap_or_default().into(),
+            arguments: arguments.into(),
+        };
+        // An inferlet waits for a server without reading its messages. So another one waits, and can be cancelled.
+        let Ok(child) = runtime::launch(SELF, &json!({ "call": call }).to_string()) else {
+            return call.make();
+        };
+        let beside = Beside(child);
+        let result = beside.0.wait_async().await;
+        result.unwrap_or_else(|error| format!("error: {error}"))
+    }
+}
+
+/// A child that ends when nobody waits for it any more.
+struct Beside(runtime::Child);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// A call of a server's tool.
+#[derive(Serialize, Deserialize)]
+pub struct Call {
+    server: String,
+    tool: String,
+    arguments: String,
+}
+
+impl Call {
+    /// Makes the call and waits for its end.
+    pub fn make(&self) -> String {
+        let call = || mcp::connect(&self.server)?.call_tool(&self.tool, &self.arguments);
+        match call() {
             Ok(result) => text_of(&result),
             Err(error) => format!("error: {error}"),
         }
