@@ -47,7 +47,7 @@ def answer(check: str) -> Any:
         ("cancelled_step", {"tokens": 5, "grew": True}),
         ("many_waits", {"count": 50, "none_early": True, "at_once": True}),
         ("busy_neighbour", True),
-        ("spawned_tasks", [["slept", "one", True], 3, 70]),
+        ("spawned_tasks", [["slept", "one"], [3, 70], True]),
         ("flattened_json", [True, True]),
         ("wrong_tools", [True, True, True, True]),
         ("described_tool", True),

@@ -139,6 +139,9 @@ pub async fn spawned_tasks() -> Result<Value> {
         let g = ctx.generate(Sampler::Argmax).max_tokens(70).ignore_eos();
         Ok::<usize, String>(g.collect_tokens().await?.len())
     });
+    let waits = json!([timer.await, queue.await]);
+    sender.await;
+    let counts = json!([steps.await?, chain.await?]);
     // A future may begin to wait in `main` and end in a task, and the other way round.
     let mut moved = Box::pin(sleep(SHORT));
     let begun = futures::poll!(&mut moved).is_pending();
@@ -149,9 +152,7 @@ pub async fn spawned_tasks() -> Result<Value> {
     });
     let (begun_there, moved) = back.await;
     moved.await;
-    sender.await;
-    let waits = json!([timer.await, queue.await, begun && begun_there]);
-    Ok(json!([waits, steps.await?, chain.await?]))
+    Ok(json!([waits, counts, begun && begun_there]))
 }
 
 /// A task that runs on after `main`.
