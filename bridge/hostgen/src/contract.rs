@@ -1,5 +1,5 @@
 //! The contract as the emitters need it, with every name chosen and every type resolved.
-use crate::deviations::{BULKY, CPP_BY_HAND, FLAT_BY_HAND, LONG, PREFIXES, WAITS};
+use crate::deviations::{BULKY, CPP_BY_HAND, FLAT_BY_HAND, LONG, LONG_ANSWERS, PREFIXES, WAITS};
 use heck::ToSnakeCase;
 use std::collections::HashSet;
 
@@ -48,6 +48,8 @@ pub struct Function {
     pub waits: bool,
     /// Whether the guest leaves a lent thread before the call.
     pub long: bool,
+    /// Whether a guest that has waited takes the answer apart from other guests.
+    pub long_answer: bool,
     /// The guest also leaves it if texts and lists are longer than this, all together.
     pub bulky: Option<usize>,
 }
@@ -173,7 +175,11 @@ impl Contract {
         let known: HashSet<&String> = known
             .chain(self.types.iter().map(|named| &named.id))
             .collect();
-        let listed = WAITS.iter().chain(LONG).map(|(id, _)| id);
+        let listed = WAITS
+            .iter()
+            .chain(LONG)
+            .chain(LONG_ANSWERS)
+            .map(|(id, _)| id);
         let listed = listed.chain(BULKY.iter().map(|(id, _, _)| id));
         let listed = listed.chain(PREFIXES.iter().map(|(id, _, _)| id));
         let listed = listed.chain(FLAT_BY_HAND.iter().map(|(id, _, _)| id));

@@ -238,6 +238,35 @@ pub const LONG: &[(&str, &str)] = &[
     ),
 ];
 
+/// Host functions of [`WAITS`] whose answers may be so long that it takes milliseconds to check and copy them. The guest takes
+/// its answer on a thread of its user.
+pub const LONG_ANSWERS: &[(&str, &str)] = &[
+    (
+        "pie:mcp/client.session.list-tools",
+        "The answer is checked to be JSON.",
+    ),
+    (
+        "pie:mcp/client.session.call-tool",
+        "The answer is checked to be JSON.",
+    ),
+    (
+        "pie:mcp/client.session.list-resources",
+        "The answer is checked to be JSON.",
+    ),
+    (
+        "pie:mcp/client.session.read-resource",
+        "The answer is checked to be JSON.",
+    ),
+    (
+        "pie:mcp/client.session.list-prompts",
+        "The answer is checked to be JSON.",
+    ),
+    (
+        "pie:mcp/client.session.get-prompt",
+        "The answer is checked to be JSON.",
+    ),
+];
+
 /// Host functions that are short, unless their texts and lists are longer than the number, all together.
 pub const BULKY: &[(&str, usize, &str)] = &[
     (

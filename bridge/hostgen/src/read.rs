@@ -1,6 +1,6 @@
 //! Reads `wit/` into a [`Contract`].
 use crate::contract::{Body, Contract, Function, Interface, Named, Param, Resource, Result, Type};
-use crate::deviations::{BULKY, LONG, PREFIXES, WAITS};
+use crate::deviations::{BULKY, LONG, LONG_ANSWERS, PREFIXES, WAITS};
 use heck::{ToSnakeCase, ToUpperCamelCase};
 use std::collections::HashMap;
 use std::path::Path;
@@ -73,6 +73,7 @@ fn drop_of(index: usize, resource: &Resource) -> Function {
         result: None,
         waits: false,
         long: false,
+        long_answer: false,
         bulky: None,
     }
 }
@@ -190,6 +191,7 @@ impl Reader<'_> {
             docs: function.docs.contents.clone().unwrap_or_default(),
             waits: WAITS.iter().any(|(waits, _)| *waits == id),
             long: LONG.iter().any(|(long, _)| *long == id),
+            long_answer: LONG_ANSWERS.iter().any(|(long, _)| *long == id),
             bulky: BULKY
                 .iter()
                 .find(|(bulky, _, _)| *bulky == id)

@@ -121,12 +121,16 @@ fn method(contract: &Contract, function: &Function) -> String {
     let (keyword, body) = if function.waits {
         let call = answer(contract, function);
         let leaves = leaving(function);
+        let apart = match function.long_answer {
+            true => "go_apart().await;",
+            false => "",
+        };
         let body = format!(
             "{leaves} let mut wait = Wait::default();
             loop {{
                 let answer = {{ {call} }};
                 match wait.signal() {{
-                    Some(signal) => signal.fired().await,
+                    Some(signal) => {{ signal.fired().await; {apart} }}
                     None => return answer,
                 }}
             }}"

@@ -154,6 +154,19 @@ fn calls_of_matchers_leave_lent_threads() {
     }
 }
 
+/// Checking such an answer takes milliseconds, and the thread that makes it known has other guests to run.
+#[test]
+fn long_answers_are_taken_apart_from_other_guests() {
+    let made = with("").unwrap();
+    let calls = dense(&made.calls_rs);
+    let call = calls.split("asyncfncall_tool(").nth(1).unwrap();
+    let call = call.split("asyncfn").next().unwrap();
+    assert!(
+        call.contains("signal.fired().await;go_apart().await;"),
+        "{call}"
+    );
+}
+
 /// Otherwise one function would silently answer for the other.
 #[test]
 fn a_name_that_is_taken_gets_its_interface_in_front() {

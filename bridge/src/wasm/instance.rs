@@ -4,6 +4,7 @@ use super::cpu::{CpuMeter, Metered};
 use super::http_in::{pass_response, BodySender, GuestLink, Incoming, RequestHead};
 use super::http_out::HttpOut;
 use super::program::{Code, Program};
+use super::removal::remove_tree;
 use super::runtime::{ExitKind, Runtime};
 use super::stdio::Stdio;
 use super::store::{new_store, Guest};
@@ -13,6 +14,7 @@ use crate::host::Host;
 use futures_util::future::join;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{oneshot, Notify};
@@ -145,7 +147,7 @@ impl Launch {
             let remove = move || {
                 let _turn = turn;
                 *gone.lock().unwrap() = true;
-                std::fs::remove_dir_all(dir)
+                remove_tree(Path::new(&dir))
             };
             let _ = runtime.own_threads.spawn_blocking(remove).await;
         }

@@ -13,6 +13,7 @@ mod polling;
 mod program;
 mod quota;
 mod random;
+mod removal;
 mod runtime;
 mod signal;
 mod stdio;
