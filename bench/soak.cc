@@ -8,6 +8,7 @@
 #include "soak.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -46,6 +47,9 @@ Counters Count(host::Engine& engine) {
   }
   const host::EngineStats stats = engine.stats();
   const host::Totals& totals = engine.users().totals();
+  // Each user keeps a little for their next inferlet.
+  constexpr size_t kKept = 8u << 20;
+  const size_t memory = totals.memory->used();
   Counters counters;
   counters.held = {{"instances", stats.instances},
                    {"handles", static_cast<uint64_t>(stats.handles)},
@@ -56,7 +60,12 @@ Counters Count(host::Engine& engine) {
                    {"contexts", totals.contexts->used()},
                    {"opened contexts", totals.opened->used()},
                    {"bytes of linear memory", totals.linear->used()},
-                   {"detached processes", totals.detached->used()}};
+                   {"detached processes", totals.detached->used()},
+                   {"passes", totals.passes->used()},
+                   {"open files", totals.open_files->used()},
+                   {"topics", totals.topics->used()},
+                   {"bytes of messages", totals.messages->used()},
+                   {"bytes of memory", memory - std::min(memory, kKept)}};
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     counters.held["descriptors"] += entry.path().empty() ? 0 : 1;
   }

@@ -16,6 +16,9 @@ class Meanwhile {
   virtual bool RunOne() = 0;
   // A batch can start: other threads run the guests that are left. Called by the step thread.
   virtual void HandOver() = 0;
+  // The guest that the calling thread runs, if it runs one, may soon have to wait for a full queue
+  // of commands. It goes on apart from other guests.
+  virtual void Crowded() {}
 };
 
 }  // namespace pie

@@ -170,6 +170,10 @@ Result<std::vector<uint32_t>> TurnsExtend(Process& process, uint32_t model,
                                           std::span<const TurnKind> before,
                                           std::span<const Turn> turns) {
   PIE_RETURN_IF_ERROR(CheckSize(process, turns));
+  if (const size_t most = process.engine().limits().max_turns; before.size() > most) {
+    return Fail(Code::kExhausted, "{} turns come before; at most {} are allowed", before.size(),
+                most);
+  }
   for (const Turn& turn : turns) {
     if (turn.kind == TurnKind::Tools) NoteTools(process, View(turn.tools));
   }

@@ -16,6 +16,7 @@ Result<const Tokenizer*> TokenizerOf(Process& process, uint32_t handle) {
 }  // namespace
 
 Result<uint32_t> ModelLoad(Process& process, std::string_view name) {
+  PIE_RETURN_IF_ERROR(CheckName(name));
   const auto& models = process.engine().models();
   std::string known;
   // "default" means the first model, unless a model has that name.

@@ -204,6 +204,16 @@ TEST_F(ApiTest, SamplersWithoutRowsCountToo) {
   EXPECT_NE(ErrorOf(ForwardPassExecute(*process_, pass)).find("memory limit"), std::string::npos);
 }
 
+TEST_F(ApiTest, NamesOfModelsAndListsOfTurnsHaveALimit) {
+  const auto model = ModelLoad(*process_, std::string(5'000, 'x'));
+  ASSERT_FALSE(model);
+  EXPECT_NE(model.error().text.find("at most 4096"), std::string::npos) << model.error().text;
+  const std::vector<TurnsKind> before(5'000, TurnsKind::User);
+  const auto tokens = TurnsExtend(*process_, model_, before, {});
+  ASSERT_FALSE(tokens);
+  EXPECT_EQ(tokens.error().text, "5000 turns come before; at most 4096 are allowed");
+}
+
 TEST_F(ApiTest, LaunchNamesWhatIsMissing) {
   EXPECT_EQ(
       ErrorOf(Waited([&](Wait& wait) { return RuntimeLaunch(*process_, "nobody", "{}", wait); })),

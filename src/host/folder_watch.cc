@@ -15,6 +15,7 @@
 #include "host/hash.h"
 #include "host/limits.h"
 #include "host/process.h"
+#include "wasm/text.h"
 
 namespace pie::host {
 namespace {
@@ -182,6 +183,10 @@ Result<std::string> MakeFolder(const std::string& root, std::string_view name) {
     return Fail(Code::kInternal, "cannot make the folder {}: {}", dir.string(), error.message());
   }
   return dir.string();
+}
+
+bool RemoveTree(const std::string& dir) {
+  return pie_bridge::pie_remove_tree(wasm::ToStr(dir));
 }
 
 std::string FolderName(std::string_view user) {

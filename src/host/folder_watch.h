@@ -68,6 +68,9 @@ Status MakePrivateFolder(const std::string& dir);
 
 // Makes root/name with access for its owner only.
 Result<std::string> MakeFolder(const std::string& root, std::string_view name);
+// Removes a folder that guests have filled, and everything in it. It takes little stack and few
+// descriptors, however deep the folder is. Returns whether the folder is gone.
+bool RemoveTree(const std::string& dir);
 // Makes the name of a user's folder: it contains no separators, and differs for different users.
 std::string FolderName(std::string_view user);
 

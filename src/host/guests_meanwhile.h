@@ -16,6 +16,7 @@ class GuestsMeanwhile final : public Meanwhile {
   void End() override { turns_->Keep(false); }
   bool RunOne() override { return turns_->RunOne(); }
   void HandOver() override { turns_->HandOver(); }
+  void Crowded() override { wasm::Turns::AskApart(); }
 
  private:
   const std::unique_ptr<wasm::Turns> turns_;

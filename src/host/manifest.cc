@@ -37,6 +37,56 @@ size_t LineOfManyDots(std::string_view text) {
   return 0;
 }
 
+// Returns the end of the text in quotes that begins at `begin`.
+size_t EndOfText(std::string_view text, size_t begin) {
+  const char quote = text[begin];
+  const std::string thrice(3, quote);
+  const bool has_lines = text.substr(begin).starts_with(thrice);
+  size_t at = begin + (has_lines ? 3 : 1);
+  while (at < text.size()) {
+    if (text[at] == '\\' && quote == '"') {
+      at += 2;
+    } else if (has_lines && text.substr(at).starts_with(thrice)) {
+      at += 3;
+      // The text may end with one or two quotes of its own.
+      for (int i = 0; i < 2 && at < text.size() && text[at] == quote; ++i) ++at;
+      return at;
+    } else if (!has_lines && (text[at] == quote || text[at] == '\n')) {
+      return text[at] == quote ? at + 1 : at;
+    } else {
+      ++at;
+    }
+  }
+  return text.size();
+}
+
+// The limit on arrays and inline tables within one another. The parser and the destructors recurse.
+constexpr size_t kMaxNesting = 16;
+
+// Returns the number of the first line with a bracket that is nested too deeply; 0: there is none.
+// A bracket in a text or a comment is none. Texts and comments are found as a parser would find
+// them in a valid file; of one that is not valid, the parser sees at most this much nesting.
+size_t LineOfDeepNesting(std::string_view text) {
+  size_t depth = 0, line = 1;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') ++line;
+    if (c == '[' || c == '{') {
+      if (++depth > kMaxNesting) return line;
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    } else if (c == '#') {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (c == '"' || c == '\'') {
+      const size_t begin = i;
+      i = EndOfText(text, i);
+      line += static_cast<size_t>(std::ranges::count(text.substr(begin, i - begin), '\n'));
+      --i;
+    }
+  }
+  return 0;
+}
+
 // Returns the beginning of a key, as valid text for an error message.
 std::string ShortName(std::string_view key) {
   return ToValidUtf8(key.substr(0, 80));
@@ -187,6 +237,10 @@ Result<Manifest> ParseManifest(std::string_view text, std::string_view path) {
     return Fail(Code::kInvalid,
                 "{}:{}: the line has more than {} dots; use fewer, or break the line", path, line,
                 kMaxDotsInLine);
+  }
+  if (const size_t line = LineOfDeepNesting(text)) {
+    return Fail(Code::kInvalid, "{}:{}: arrays and tables are nested more than {} deep", path, line,
+                kMaxNesting);
   }
   toml::table root;
   try {

@@ -51,6 +51,22 @@ TEST(Manifest, AKeyOfManyPartsIsRefused) {
             "Pie.toml:1: the line has more than 128 dots; use fewer, or break the line");
 }
 
+TEST(Manifest, DeepNestingIsRefused) {
+  // Each line has as many dots as it may, and the lines are nested: tens of thousands of tables.
+  std::string key = "a";
+  for (int i = 0; i < 127; ++i) key += ".a";
+  std::string deep = std::string(kGood) + "[extra]\nx = [\n";
+  for (int i = 0; i < 100; ++i) deep += "{" + key + " = [\n";
+  EXPECT_EQ(ErrorOf(deep), "Pie.toml:23: arrays and tables are nested more than 16 deep");
+  std::string texts = std::string(kGood) + "# " + std::string(100, '[') + "\n[extra]\n";
+  for (const char* quotes : {"\"", "'", "\"\"\"", "'''"}) {
+    texts += fmt::format("x{} = {}{}{}\n", texts.size(), quotes, std::string(100, '{'), quotes);
+  }
+  texts += "last = \"\"\"a \\\"\"\" [\n\"\"\"\"\n";
+  const auto manifest = ParseManifest(texts, "Pie.toml");
+  EXPECT_TRUE(manifest) << manifest.error().text;
+}
+
 TEST(Manifest, AParameterWithADefaultMayBeMissing) {
   auto manifest = ParseManifest(
       "[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\n"

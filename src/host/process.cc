@@ -1,7 +1,8 @@
 #include "host/process.h"
 
 #include <algorithm>
-
+#include <cstdio>
+#include <exception>
 #include <utility>
 
 #include "host/engine.h"
@@ -269,7 +270,7 @@ void Process::ChargeExit(wasm::Exit& exit) {
   exit.kind = wasm::Exit::Kind::kTrapped;
 }
 
-void Process::OnExit(wasm::Exit exit) {
+void Process::LetGo(wasm::Exit& exit) {
   if (exit.kind == wasm::Exit::Kind::kCancelled) {
     std::lock_guard lock(mutex_);
     exit.text = "cancelled";  // instead of the place in the code at which it was cancelled
@@ -292,7 +293,21 @@ void Process::OnExit(wasm::Exit exit) {
   place_in_table_.Release();
   CloseInbox();
   engine_->Forget(*this);
-  if (Listener* l = listener()) l->OnExit(exit);
+}
+
+void Process::OnExit(wasm::Exit exit) {
+  // Others wait for the end. Memory that is short must not keep it from them.
+  const auto contain = [](auto step) {
+    try {
+      step();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "pie: the end of an inferlet was not cleaned up: %s\n", error.what());
+    }
+  };
+  contain([&] { LetGo(exit); });
+  contain([&] {
+    if (Listener* l = listener()) l->OnExit(exit);
+  });
   std::shared_ptr<Process> self;
   {
     std::lock_guard lock(mutex_);

@@ -284,6 +284,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   bool cancelled() const;
   void CancelChildren();
   void ChargeExit(wasm::Exit& exit);
+  // Gives back all that it holds, and leaves the engine.
+  void LetGo(wasm::Exit& exit);
   void LeaveParent();
 
   Engine* engine_;

@@ -26,8 +26,7 @@ void RemoveAbandoned(const std::string& root) {
     if (fd < 0) continue;
     const bool abandoned = flock(fd, LOCK_EX | LOCK_NB) == 0;
     close(fd);
-    std::error_code ignored;
-    if (abandoned) fs::remove_all(entry.path(), ignored);
+    if (abandoned) RemoveTree(entry.path().string());
   }
 }
 
@@ -58,8 +57,7 @@ Result<std::unique_ptr<ScratchRoot>> ScratchRoot::Make(const std::string& root,
 }
 
 ScratchRoot::~ScratchRoot() {
-  std::error_code ignored;
-  fs::remove_all(dir_, ignored);
+  RemoveTree(dir_);
   close(lock_);
 }
 

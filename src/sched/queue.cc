@@ -27,6 +27,7 @@ void CommandQueue::Push(Command command) {
   {
     std::unique_lock lock(mutex_);
     std::vector<Command>& commands = waiting_.commands;
+    if (meanwhile_ && commands.size() >= limit_ / 2) meanwhile_->Crowded();
     if (commands.size() >= limit_ && !t_never_waits) {
       ++waiting_callers_;
       space_.wait(lock, [&] { return commands.size() < limit_ || closed(); });

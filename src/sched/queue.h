@@ -1,9 +1,11 @@
 // CommandQueue: from any thread to the step thread. Commands come out in the order they went in.
 //
 // Commands are bounded: a caller that finds the queue full waits until the step thread has drained
-// it, which takes at most a step. Step threads, of whatever scheduler, never wait: they run `done`
-// callbacks, and guests. A bid is not a command but a value: the last one for each sequence is
-// kept until the step thread next drains the queue, so bidding never waits and wakes no thread.
+// it, which takes at most a step. A guest that finds it half full continues on a thread of its
+// user, so that a full queue holds up no guests of others. Step threads, of whatever scheduler,
+// never wait: they run `done` callbacks, and guests. A bid is not a command but a value: the last
+// one for each sequence is kept until the step thread next drains the queue, so bidding never waits
+// and wakes no thread.
 //
 // Cost: an uncontended lock a push, one lock a drain however many commands there are. A push makes
 // a system call only when the step thread sleeps.
@@ -13,11 +15,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "backend/meanwhile.h"
 #include "base/ids.h"
 #include "base/limits.h"
 #include "sched/command.h"
@@ -35,6 +40,11 @@ class CommandQueue {
 
   explicit CommandQueue(size_t limit = limits::kQueuedCommands) : limit_(limit) {}
 
+  // From now on, a caller that finds the queue half full calls Meanwhile::Crowded.
+  void SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) {
+    const std::lock_guard lock(mutex_);
+    meanwhile_ = std::move(meanwhile);
+  }
   // Any thread. After Close, commands are destroyed unread.
   void Push(Command command);
   void Bid(SequenceId sequence, const BidPlan& bids);
@@ -57,6 +67,7 @@ class CommandQueue {
 
  private:
   const size_t limit_;
+  std::shared_ptr<Meanwhile> meanwhile_;  // null: callers are no guests
   std::mutex mutex_;
   std::condition_variable work_;   // for the step thread
   std::condition_variable space_;  // for callers

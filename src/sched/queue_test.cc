@@ -42,6 +42,28 @@ TEST(CommandQueue, KeepsTheOrderOfEveryCaller) {
   EXPECT_FALSE(queue.pending());
 }
 
+TEST(CommandQueue, CallersAreToldThatItIsHalfFull) {
+  struct Told : Meanwhile {
+    void Begin() override {}
+    void End() override {}
+    bool RunOne() override { return false; }
+    void HandOver() override {}
+    void Crowded() override { ++times; }
+    int times = 0;
+  };
+  const auto told = std::make_shared<Told>();
+  CommandQueue queue(8);
+  queue.SetMeanwhile(told);
+  for (uint32_t i = 0; i < 4; ++i) queue.Push(Numbered(1, i));
+  EXPECT_EQ(told->times, 0);
+  queue.Push(Numbered(1, 4));
+  EXPECT_EQ(told->times, 1);
+  CommandQueue::Drained drained;
+  queue.Drain(drained);
+  queue.Push(Numbered(1, 5));
+  EXPECT_EQ(told->times, 1);
+}
+
 TEST(CommandQueue, AFullQueueMakesCallersWaitButNotStepThreads) {
   CommandQueue queue(2);
   std::atomic<bool> pushed = false;

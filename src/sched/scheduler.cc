@@ -59,6 +59,7 @@ Result<DeviceAdapterPtr> Scheduler::LoadAdapter(const AdapterWeights& weights) c
 }
 
 void Scheduler::SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) {
+  impl_->queue.SetMeanwhile(meanwhile);
   impl_->queue.Push(command::UseMeanwhile{std::move(meanwhile)});
 }
 

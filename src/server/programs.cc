@@ -9,8 +9,10 @@ namespace {
 
 constexpr auto kTrustedFor = std::chrono::seconds(1);
 constexpr size_t kMostKnown = 4'096;
-constexpr size_t kMostLoaded = 512;                 // above it, programs without users leave memory
-constexpr auto kKeptFor = std::chrono::minutes(1);  // after its last use
+// Above either limit, programs that were not used lately leave memory.
+constexpr size_t kMostLoaded = 512;
+constexpr size_t kMostLoadedBytes = size_t{2} << 30;  // of compiled code
+constexpr auto kKeptFor = std::chrono::minutes(1);    // after its last use
 
 }  // namespace
 
@@ -39,8 +41,9 @@ Result<std::optional<std::string>> Programs::Load(std::string_view program, Comp
       std::lock_guard installing(installing_);
       // An installation that has replaced it meanwhile has loaded its own code.
       if (PIE_TRY(registry_.Find(found.id())).wasm_hash == found.wasm_hash) {
+        const size_t bytes = code->code_bytes();
         engine_.KeepProgram(manifest, std::move(code));
-        NoteLoaded(found.id(), found.wasm_hash);
+        NoteLoaded(found.id(), found.wasm_hash, bytes);
       }
     }
   }
@@ -66,21 +69,31 @@ bool Programs::IsLoaded(const InstalledProgram& program) {
   return true;
 }
 
-void Programs::NoteLoaded(const std::string& id, const std::string& hash) {
+std::vector<std::string> Programs::TakeUnused(Codes& loaded, Time now) {
+  size_t bytes = 0;
+  for (const auto& [id, code] : loaded) bytes += code.bytes;
+  std::vector<std::string> leave;
+  while (loaded.size() > kMostLoaded || bytes > kMostLoadedBytes) {
+    const auto oldest =
+        std::ranges::min_element(loaded, {}, [](const auto& entry) { return entry.second.used; });
+    if (now - oldest->second.used < kKeptFor) break;
+    bytes -= oldest->second.bytes;
+    leave.push_back(oldest->first);
+    loaded.erase(oldest);
+  }
+  return leave;
+}
+
+void Programs::NoteLoaded(const std::string& id, const std::string& hash, size_t bytes) {
   const auto now = std::chrono::steady_clock::now();
-  std::string leaves;
+  std::vector<std::string> leave;
   {
     std::lock_guard lock(mutex_);
-    loaded_[id] = {hash, now};
-    if (loaded_.size() <= kMostLoaded) return;
-    const auto oldest =
-        std::ranges::min_element(loaded_, {}, [](const auto& entry) { return entry.second.used; });
-    if (now - oldest->second.used < kKeptFor) return;
-    leaves = oldest->first;
-    loaded_.erase(oldest);
-    known_.clear();
+    loaded_[id] = {hash, bytes, now};
+    leave = TakeUnused(loaded_, now);
+    if (!leave.empty()) known_.clear();
   }
-  engine_.RemoveProgram(leaves);
+  for (const std::string& program : leave) engine_.RemoveProgram(program);
 }
 
 Result<bool> Programs::Install(std::string_view manifest_text, std::string_view component,
@@ -104,8 +117,9 @@ Result<bool> Programs::Install(std::string_view manifest_text, std::string_view 
     return std::unexpected(added.error());
   }
   registry_.Discard(component);  // keeps a component that was added
+  const size_t bytes = code->code_bytes();
   engine_.KeepProgram(manifest, std::move(code));
-  NoteLoaded(manifest.id(), hash);
+  NoteLoaded(manifest.id(), hash, bytes);
   std::lock_guard lock(mutex_);
   known_.clear();
   return true;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "host/engine.h"
 #include "server/registry.h"
@@ -34,14 +35,25 @@ class Programs {
                        bool overwrite, bool admin, Compiling compiling);
   Registry& registry() { return registry_; }
 
+  using Time = std::chrono::steady_clock::time_point;
+  struct Code {
+    std::string hash;
+    size_t bytes;  // of compiled code
+    Time used;
+  };
+  using Codes = std::map<std::string, Code, std::less<>>;  // by name@version
+  // Takes out the programs that leave memory: the least recently used ones, while there are too
+  // many or their code takes too much. A program that was used within a minute stays, because a
+  // launch may be about to use it.
+  static std::vector<std::string> TakeUnused(Codes& loaded, Time now);
+
  private:
   bool IsLoaded(const InstalledProgram& program);  // and notes that it is used
-  void NoteLoaded(const std::string& id, const std::string& hash);
+  void NoteLoaded(const std::string& id, const std::string& hash, size_t bytes);
   // The thread that compiles a component for a launch holds its lock, so that the component is
   // compiled once.
   std::shared_ptr<std::mutex> LockOf(const std::string& hash);
 
-  using Time = std::chrono::steady_clock::time_point;
   struct Known {
     std::string id;
     Time looked_up;
@@ -50,11 +62,7 @@ class Programs {
   Registry& registry_;
   std::mutex installing_;  // held from the last check to the end of an installation
   std::mutex mutex_;
-  struct Code {
-    std::string hash;
-    Time used;
-  };
-  std::map<std::string, Code, std::less<>> loaded_;                      // by name@version
+  Codes loaded_;
   std::map<std::string, std::weak_ptr<std::mutex>, std::less<>> locks_;  // by hash of component
   std::map<std::string, Known, std::less<>> known_;
 };

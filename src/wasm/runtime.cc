@@ -1,6 +1,10 @@
 #include "wasm/runtime.h"
 
 #include <charconv>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <utility>
 
 #include "wasm/error_text.h"
 #include "wasm/guest_call.h"
@@ -9,25 +13,45 @@
 namespace pie::wasm {
 namespace {
 
+// Calls the guest's object. An exception would end the process if it crossed into Rust, so it is
+// logged, and the result is `otherwise`.
+template <class T, class F>
+T Contain(void* guest, T otherwise, F call) noexcept {
+  const GuestCall marked(guest);
+  try {
+    return call(*static_cast<Guest*>(guest));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "pie: a call for an inferlet failed: %s\n", error.what());
+    return otherwise;
+  } catch (...) {
+    std::fprintf(stderr, "pie: a call for an inferlet failed\n");
+    return otherwise;
+  }
+}
+
+template <class F>
+void Contain(void* guest, F call) noexcept {
+  Contain(guest, false, [&](Guest& of) {
+    call(of);
+    return true;
+  });
+}
+
 void OnOutput(void* guest, bool is_stderr, pie_bridge::Str bytes) {
-  const GuestCall call(guest);
-  static_cast<Guest*>(guest)->OnOutput(is_stderr, View(bytes));
+  Contain(guest, [&](Guest& of) { of.OnOutput(is_stderr, View(bytes)); });
 }
 
 const pie_bridge::Signal* Room(void* guest) {
-  const GuestCall call(guest);
-  const Signal* room = static_cast<Guest*>(guest)->Room();
+  const Signal* room = Contain<const Signal*>(guest, nullptr, [](Guest& of) { return of.Room(); });
   return room != nullptr ? room->raw() : nullptr;
 }
 
 bool Grow(void* guest, uint64_t bytes) {
-  const GuestCall call(guest);
-  return static_cast<Guest*>(guest)->OnGrow(bytes);
+  return Contain(guest, false, [&](Guest& of) { return of.OnGrow(bytes); });
 }
 
 bool OpenFiles(void* guest, uint64_t count) {
-  const GuestCall call(guest);
-  return static_cast<Guest*>(guest)->OnOpenFiles(count);
+  return Contain(guest, false, [&](Guest& of) { return of.OnOpenFiles(count); });
 }
 
 void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
@@ -44,28 +68,29 @@ void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
     }
     return Exit::Kind::kTrapped;
   };
-  const GuestCall call(guest);
-  static_cast<Guest*>(guest)->OnExit({to_kind(kind), std::string(View(text))});
+  Exit exit{to_kind(kind), {}};
+  try {
+    exit.text = View(text);
+  } catch (const std::bad_alloc&) {
+    exit.kind = Exit::Kind::kTrapped;  // its result is lost
+  }
+  Contain(guest, [&](Guest& of) { of.OnExit(std::move(exit)); });
 }
 
 void OnBodyTaken(void* guest) {
-  const GuestCall call(guest);
-  static_cast<Guest*>(guest)->OnBodyTaken();
+  Contain(guest, [](Guest& of) { of.OnBodyTaken(); });
 }
 
 void OnResponse(void* guest, uint16_t status, pie_bridge::Str headers) {
-  const GuestCall call(guest);
-  static_cast<Guest*>(guest)->OnResponse(status, View(headers));
+  Contain(guest, [&](Guest& of) { of.OnResponse(status, View(headers)); });
 }
 
 void OnResponseBody(void* guest, pie_bridge::Str bytes) {
-  const GuestCall call(guest);
-  static_cast<Guest*>(guest)->OnResponseBody(View(bytes));
+  Contain(guest, [&](Guest& of) { of.OnResponseBody(View(bytes)); });
 }
 
 void OnResponseEnd(void* guest, bool complete) {
-  const GuestCall call(guest);
-  static_cast<Guest*>(guest)->OnResponseEnd(complete);
+  Contain(guest, [&](Guest& of) { of.OnResponseEnd(complete); });
 }
 
 }  // namespace
@@ -122,7 +147,12 @@ Result<std::shared_ptr<Program>> Runtime::Load(std::string_view component, bool 
                                                const std::function<void()>& on_compile) {
   auto on_phase = [](void* data, pie_bridge::LoadPhase phase) {
     const auto& report = *static_cast<const std::function<void()>*>(data);
-    if (phase == pie_bridge::LoadPhase::Compiling && report) report();
+    if (phase != pie_bridge::LoadPhase::Compiling || !report) return;
+    try {
+      report();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "pie: a report of compiling failed: %s\n", error.what());
+    }
   };
   ErrorText error;
   const auto* raw =
@@ -189,6 +219,10 @@ bool Program::serves() const {
 
 bool Program::uses_files() const {
   return pie_bridge::pie_program_uses_files(raw_);
+}
+
+size_t Program::code_bytes() const {
+  return pie_bridge::pie_program_bytes(raw_);
 }
 
 bool Program::wants_optimising() const {

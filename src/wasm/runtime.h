@@ -140,6 +140,8 @@ class Program {
   bool runs() const;    // has a function `run`
   bool serves() const;  // answers HTTP requests
   bool uses_files() const;
+  // The bytes that its code and data take in memory. They change when it is optimised.
+  size_t code_bytes() const;
   // Starts the program. `guest` must live until its OnExit. The guest sees the folders as /scratch
   // and /data; a folder with an empty name is not there. Guests that compute take turns by `user`.
   std::unique_ptr<Instance> Launch(Guest* guest, std::string_view input, Folder scratch,

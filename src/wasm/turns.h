@@ -20,6 +20,8 @@ class Turns {
   // Runs one of the guests that were kept. Returns false if there is none.
   bool RunOne() { return pie_bridge::pie_turns_run_one(raw_); }
   void HandOver() { pie_bridge::pie_turns_hand_over(raw_); }
+  // The guest that this thread runs, if it runs one, takes its next turn on a thread of its user.
+  static void AskApart() { pie_bridge::pie_turns_ask_apart(); }
 
  private:
   const pie_bridge::Turns* raw_;

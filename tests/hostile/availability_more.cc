@@ -146,7 +146,7 @@ TEST_F(Availability, FoldersFullOfFilesHoldUpNobody) {
 
 TEST_F(Availability, WritesNearAQuotaHoldUpNobody) {
   EngineOptions options = WithScratch();
-  options.limits.max_scratch_bytes = 4 << 20;
+  options.limits.max_scratch_bytes = (4 << 20) + 5'000 * 4'096;  // an empty file counts as a block
   StartEngine(std::move(options));
   // The neighbour writes files as well, and its account is below that of all scratch folders.
   Beside(

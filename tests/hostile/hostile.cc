@@ -6,6 +6,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <new>
 #include <thread>
 
 namespace pie::host {
@@ -272,6 +274,72 @@ TEST_F(Hostile, ScratchIsItsOwnAndGoesWithIt) {
   }
   engine->reset();
   EXPECT_TRUE(std::filesystem::is_empty(root));
+}
+
+// A device that shows what its threads may do meanwhile.
+class Lending : public Backend {
+ public:
+  explicit Lending(std::promise<std::shared_ptr<Meanwhile>>& meanwhile) : meanwhile_(meanwhile) {}
+  const BackendInfo& info() const override { return device_->info(); }
+  Result<Ticket> Submit(const Batch& batch) override { return device_->Submit(batch); }
+  Result<BatchOutput> Wait(Ticket ticket) override { return device_->Wait(ticket); }
+  Status ReadPage(PageId page, std::span<std::byte> content) override {
+    return device_->ReadPage(page, content);
+  }
+  Status WritePage(PageId page, std::span<const std::byte> content) override {
+    return device_->WritePage(page, content);
+  }
+  void SetMeanwhile(const std::shared_ptr<Meanwhile>& meanwhile) override {
+    meanwhile_.set_value(meanwhile);
+  }
+
+ private:
+  const std::unique_ptr<Backend> device_ = MakeDummyBackend({});
+  std::promise<std::shared_ptr<Meanwhile>>& meanwhile_;
+};
+
+struct ExitThread : Listener {
+  void OnMessage(std::string_view) override {}
+  void OnFile(std::string_view) override {}
+  void OnOutput(bool, std::string_view) override {}
+  void OnExit(const wasm::Exit&) override { thread = std::this_thread::get_id(); }
+  std::thread::id thread;
+};
+
+TEST_F(Hostile, ACancelledGuestIsNotFreedOnALentThread) {
+  std::promise<std::shared_ptr<Meanwhile>> lent;
+  EngineOptions options;
+  options.models.push_back(
+      {MakeDummyModel("lending"),
+       std::make_unique<Scheduler>(std::make_unique<Lending>(lent), SchedulerOptions{})});
+  auto engine = StartAnother(std::move(options));
+  ASSERT_TRUE(engine) << engine.error().text;
+  const auto meanwhile = lent.get_future().get();
+  const auto ended = std::make_shared<ExitThread>();
+  auto process = (*engine)->Launch("hostile", R"({"mode": "sleep"})", {.listener = ended});
+  ASSERT_TRUE(process) << process.error().text;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it sleeps
+  meanwhile->Begin();
+  (*process)->Cancel();
+  meanwhile->RunOne();
+  meanwhile->End();
+  EXPECT_EQ((*process)->Wait().kind, Kind::kCancelled);
+  EXPECT_NE(ended->thread, std::this_thread::get_id());
+}
+
+// Memory may be short when an event is passed on.
+struct Throwing : Listener {
+  void OnMessage(std::string_view) override { throw std::bad_alloc(); }
+  void OnFile(std::string_view) override { throw std::bad_alloc(); }
+  void OnOutput(bool, std::string_view) override { throw std::bad_alloc(); }
+  void OnExit(const wasm::Exit&) override { throw std::bad_alloc(); }
+};
+
+TEST_F(Hostile, AnExceptionOfAListenerEndsNeitherTheEngineNorTheWait) {
+  auto process = engine_->Launch("hostile", R"({"mode": "flood"})",
+                                 {.listener = std::make_shared<Throwing>()});
+  ASSERT_TRUE(process) << process.error().text;
+  ExpectEnds((*process)->Wait(), Kind::kTrapped, "output limit");
 }
 
 TEST_F(Hostile, EngineEndsWhileGuestsRun) {

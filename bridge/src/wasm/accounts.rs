@@ -14,7 +14,9 @@ use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-const BLOCK_BYTES: u64 = 4096; // the smallest amount of disk space that a file takes
+/// The smallest amount of disk space that a file takes. A file or folder without content counts as much, because a disk can
+/// hold only a limited number of them.
+const BLOCK_BYTES: u64 = 4096;
 const LEVELS: usize = 3; // the folder of a guest, and the two above it
 
 /// How long an account waits after a measurement, in multiples of what the measurement took.
@@ -79,6 +81,10 @@ impl Wanted {
             bytes: (bytes as u64 / BLOCK_BYTES + 2) * BLOCK_BYTES,
             deciding: [0; LEVELS],
         }
+    }
+    /// What a new file, folder or link counts, and the space for its name.
+    pub fn of_entry() -> Wanted {
+        Wanted::of(0)
     }
 }
 
@@ -331,7 +337,7 @@ fn measure(dir: &Path, depth_left: usize) -> u64 {
         let Ok(about) = entry.metadata() else {
             continue;
         };
-        bytes = bytes.saturating_add(about.blocks() * 512);
+        bytes = bytes.saturating_add((about.blocks() * 512).max(BLOCK_BYTES));
         if about.is_dir() {
             bytes = bytes.saturating_add(measure(&entry.path(), depth_left - 1));
         }
@@ -415,6 +421,21 @@ pub mod tests {
             assert!(write(&folder.account, &other, 64 << 10).await);
         });
         assert_eq!(folder.account.books.lock().unwrap().in_flight, 0);
+    }
+
+    #[test]
+    fn files_without_content_fill_a_folder_as_well() {
+        let folder = Folder::new("empty", 1 << 20);
+        let made = executor().block_on(async {
+            for made in 0..1_000 {
+                let Ok(_reserved) = folder.account.take(&mut Wanted::of_entry()).await else {
+                    return made;
+                };
+                folder.file(&format!("{made}"));
+            }
+            1_000
+        });
+        assert!((200..=256).contains(&made), "{made}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use futures_util::future::join;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{oneshot, Notify};
@@ -223,13 +224,16 @@ impl Launch {
 
     async fn run_until_cancelled(&self, runtime: &Runtime) -> Ended {
         let mut stopping = runtime.stopping.subscribe();
-        let cancelled = (ExitKind::Cancelled, "cancelled".to_string());
+        let mut run = pin!(self.run(runtime));
         tokio::select! {
             biased;
-            ended = self.run(runtime) => ended,
-            () = self.cancel.notified() => cancelled,
-            _ = stopping.wait_for(|stop| *stop) => cancelled,
+            ended = &mut run => return ended,
+            () = self.cancel.notified() => (),
+            _ = stopping.wait_for(|stop| *stop) => (),
         }
+        // The guest's store is dropped with `run`, and that takes time.
+        leave_lent_thread().await;
+        (ExitKind::Cancelled, "cancelled".to_string())
     }
 }
 
@@ -455,6 +459,7 @@ unsafe fn launch(
             .unwrap_or_else(|_| {
                 Launch::trapped("the engine failed inside this inferlet's host call (a bug in Pie)")
             });
+        leave_lent_thread().await; // what the guest holds in the engine is freed in `on_exit`
         launch.link.cut();
         launch.remove_scratch(&runtime).await;
         (runtime.callbacks.on_exit)(launch.guest, kind, Str::of(&text));

@@ -29,6 +29,8 @@ pub struct Code {
     /// The handler of HTTP requests, if the component has it.
     pub http: Option<ProxyPre<Guest>>,
     is_quick: bool,
+    /// The bytes that the code and its data take in memory.
+    bytes: usize,
     /// Whether the component can use files: by WASI, or by naming a path to the engine.
     pub uses_files: bool,
 }
@@ -114,6 +116,7 @@ impl Code {
         } else {
             None
         };
+        let image = component.image_range();
         let imports = component.component_type();
         let mut imports = imports.imports(&tier.engine);
         Ok(Code {
@@ -121,6 +124,7 @@ impl Code {
             run: entries.run,
             http,
             is_quick: tier.is_quick,
+            bytes: image.end as usize - image.start as usize,
             uses_files: imports.any(|(name, _)| {
                 name.starts_with("wasi:filesystem/")
                     || name.starts_with("pie:core/adapter")
@@ -290,6 +294,12 @@ pub extern "C" fn pie_program_serves(program: &Program) -> bool {
 #[no_mangle]
 pub extern "C" fn pie_program_uses_files(program: &Program) -> bool {
     guarded(true, || program.code().uses_files)
+}
+
+/// The bytes that the program's code and its data take in memory. They change when it is optimised.
+#[no_mangle]
+pub extern "C" fn pie_program_bytes(program: &Program) -> usize {
+    guarded(0, || program.code().bytes)
 }
 
 /// Drops the handle. Running instances keep the code that they need.

@@ -2,7 +2,8 @@
 //!
 //! The functions of WASI that write to files are replaced by functions that first reserve the bytes in the folder's account. A
 //! write that does not fit is not done: it fails as on a full disk, and the guest's stderr says which quota is full. The
-//! functions that open files and make streams are replaced as well, so that these are charged.
+//! functions that open files and make streams are replaced as well, so that these are charged. So are those that make files,
+//! folders and links.
 use super::accounts::{Account, Reserved, Wanted};
 use super::store::Guest;
 use super::turns::leave_lent_thread;
@@ -35,6 +36,15 @@ type OpenAt = (
     DescriptorFlags,
 );
 
+/// The arguments of `link-at`.
+type LinkAt = (
+    Resource<Descriptor>,
+    PathFlags,
+    String,
+    Resource<Descriptor>,
+    String,
+);
+
 /// A file and the account of its folder.
 struct Counted {
     file: Arc<File>,
@@ -43,16 +53,24 @@ struct Counted {
 }
 
 impl Counted {
-    /// Reserves disk space for a write. It may wait for the folder to be measured.
     async fn take(&self, wanted: &mut Wanted) -> wasmtime::Result<Reserved> {
-        self.account.take(wanted).await.map_err(|short| {
-            // Many guests learn only that the write failed: the C library of WASI 0.2 calls all errors of streams EIO.
-            let reason = short.full();
-            (self.say)(&reason);
-            let error = io::Error::from_raw_os_error(libc::ENOSPC);
-            wasmtime::Error::from(error).context(reason)
-        })
+        take(&self.account, &self.say, wanted).await
     }
+}
+
+/// Reserves disk space for a write. It may wait for the folder to be measured.
+async fn take(
+    account: &Arc<Account>,
+    say: &Say,
+    wanted: &mut Wanted,
+) -> wasmtime::Result<Reserved> {
+    account.take(wanted).await.map_err(|short| {
+        // Many guests learn only that the write failed: the C library of WASI 0.2 calls all errors of streams EIO.
+        let reason = short.full();
+        say(&reason);
+        let error = io::Error::from_raw_os_error(libc::ENOSPC);
+        wasmtime::Error::from(error).context(reason)
+    })
 }
 
 impl Guest {
@@ -61,13 +79,35 @@ impl Guest {
             return Ok(None); // WASI refuses to write to a folder
         };
         let file = file.file.clone();
-        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        let account = self.accounts.iter().find(|a| path.starts_with(&a.root));
-        Ok(account.cloned().map(|account| Counted {
+        let account = self.account_of(&file)?;
+        Ok(account.map(|account| Counted {
             file,
             account,
             say: self.say.clone(),
         }))
+    }
+
+    fn account_of(&self, file: &File) -> wasmtime::Result<Option<Arc<Account>>> {
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let account = self.accounts.iter().find(|a| path.starts_with(&a.root));
+        Ok(account.cloned())
+    }
+
+    /// Reserves what a new file, folder or link in this folder counts. Files without content would be free otherwise, and a
+    /// guest could make more of them than the disk can hold.
+    async fn take_entry(
+        &mut self,
+        folder: &Resource<Descriptor>,
+    ) -> wasmtime::Result<Result<Option<Reserved>, ErrorCode>> {
+        let Descriptor::Dir(folder) = self.table.get(folder)? else {
+            return Ok(Ok(None)); // WASI refuses to make anything in a file
+        };
+        let folder = folder.dir.clone();
+        let Some(account) = self.account_of(&folder)? else {
+            return Ok(Ok(None));
+        };
+        let taken = take(&account, &self.say, &mut Wanted::of_entry()).await;
+        Ok(taken.map(Some).map_err(|_| ErrorCode::InsufficientSpace))
     }
 
     fn count_stream(
@@ -125,11 +165,75 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     )?;
     types.func_wrap_async(
         "[method]descriptor.open-at",
-        |mut store, (fd, at, path, how, flags): OpenAt| {
+        |mut store, (fd, at, path, mut how, flags): OpenAt| {
             Box::new(async move {
                 let guest: &mut Guest = store.data_mut();
                 guest.open_one()?;
-                answer(guest.filesystem().open_at(fd, at, path, how, flags).await)
+                let mut reserved = None;
+                let mut full = false;
+                if how.contains(OpenFlags::CREATE) {
+                    match guest.take_entry(&fd).await? {
+                        Ok(space) => reserved = space,
+                        Err(_) => full = true,
+                    }
+                }
+                if full && how.contains(OpenFlags::EXCLUSIVE) {
+                    return Ok((Err(ErrorCode::InsufficientSpace),));
+                }
+                if full {
+                    how &= !OpenFlags::CREATE; // a file that exists can still be opened
+                }
+                let done = guest.filesystem().open_at(fd, at, path, how, flags).await;
+                drop(reserved);
+                match answer(done)? {
+                    (Err(ErrorCode::NoEntry),) if full => Ok((Err(ErrorCode::InsufficientSpace),)),
+                    done => Ok(done),
+                }
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.create-directory-at",
+        |mut store, (fd, path): (Resource<Descriptor>, String)| {
+            Box::new(async move {
+                let guest: &mut Guest = store.data_mut();
+                let reserved = match guest.take_entry(&fd).await? {
+                    Ok(space) => space,
+                    Err(full) => return Ok((Err(full),)),
+                };
+                let done = guest.filesystem().create_directory_at(fd, path).await;
+                drop(reserved);
+                answer(done)
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.symlink-at",
+        |mut store, (fd, to, path): (Resource<Descriptor>, String, String)| {
+            Box::new(async move {
+                let guest: &mut Guest = store.data_mut();
+                let reserved = match guest.take_entry(&fd).await? {
+                    Ok(space) => space,
+                    Err(full) => return Ok((Err(full),)),
+                };
+                let done = guest.filesystem().symlink_at(fd, to, path).await;
+                drop(reserved);
+                answer(done)
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.link-at",
+        |mut store, (fd, at, path, to, new): LinkAt| {
+            Box::new(async move {
+                let guest: &mut Guest = store.data_mut();
+                let reserved = match guest.take_entry(&to).await? {
+                    Ok(space) => space,
+                    Err(full) => return Ok((Err(full),)),
+                };
+                let done = guest.filesystem().link_at(fd, at, path, to, new).await;
+                drop(reserved);
+                answer(done)
             })
         },
     )?;

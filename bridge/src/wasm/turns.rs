@@ -296,6 +296,14 @@ pub extern "C" fn pie_turns_run_one(turns: &Turns) -> bool {
     guarded(false, || turns.run_one())
 }
 
+/// Lets the guest that this thread runs, if it runs one, take its next turn on a thread of its user.
+#[no_mangle]
+pub extern "C" fn pie_turns_ask_apart() {
+    guarded((), || {
+        current_meter(CpuMeter::ask_apart);
+    })
+}
+
 /// Hands the guests that were kept to the executor.
 #[no_mangle]
 pub extern "C" fn pie_turns_hand_over(turns: &Turns) {
@@ -432,6 +440,29 @@ mod tests {
             std::thread::sleep(SOON);
         }
         pie_turns_keep(&turns, false);
+    }
+
+    #[test]
+    fn a_guest_that_asks_for_it_takes_its_next_turn_apart() {
+        let (_tokio, turns) = executor();
+        pie_turns_ask_apart(); // this thread runs no guest
+        let meter = Arc::new(CpuMeter::new(0, turns.debts.of(0)));
+        let (tell, ran) = channel();
+        let task = Metered {
+            inner: Box::pin(async move {
+                pie_turns_ask_apart();
+                for _ in 0..3 {
+                    tell.send(current().id()).unwrap();
+                    yield_as_wasmtime_does().await;
+                }
+            }),
+            meter: meter.clone(),
+            ticker: Arc::new(Ticker::new(vec![])),
+        };
+        turns.spawn(meter, task);
+        let [first, second, third] = [(); 3].map(|()| ran.recv_timeout(LATE).unwrap());
+        assert_ne!(first, second);
+        assert_eq!(first, third, "there is one worker");
     }
 
     async fn yield_as_wasmtime_does() {

@@ -52,8 +52,7 @@ Result<std::unique_ptr<TestEngine>> TestEngine::Start(Config config, const TestP
 
 TestEngine::~TestEngine() {
   engine_.reset();
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
+  host::RemoveTree(folder_.string());
 }
 
 Status TestEngine::Prepare(const TestCase& test) {
