@@ -57,7 +57,7 @@ TEST(Manifest, DeepNestingIsRefused) {
   for (int i = 0; i < 127; ++i) key += ".a";
   std::string deep = std::string(kGood) + "[extra]\nx = [\n";
   for (int i = 0; i < 100; ++i) deep += "{" + key + " = [\n";
-  EXPECT_EQ(ErrorOf(deep), "Pie.toml:23: arrays and tables are nested more than 16 deep");
+  EXPECT_EQ(ErrorOf(deep), "Pie.toml:24: arrays and tables are nested more than 16 deep");
   std::string texts = std::string(kGood) + "# " + std::string(100, '[') + "\n[extra]\n";
   for (const char* quotes : {"\"", "'", "\"\"\"", "'''"}) {
     texts += fmt::format("x{} = {}{}{}\n", texts.size(), quotes, std::string(100, '{'), quotes);

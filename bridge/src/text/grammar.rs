@@ -151,7 +151,9 @@ pub unsafe extern "C" fn pie_matcher_of_compiled(
         Some(Ok(made)) => made.kept_matcher(&(*grammar).0),
         _ => None,
     });
-    made.map_or(std::ptr::null_mut(), |matcher| Box::into_raw(Box::new(Matcher(matcher))))
+    made.map_or(std::ptr::null_mut(), |matcher| {
+        Box::into_raw(Box::new(Matcher(matcher)))
+    })
 }
 
 /// A matcher at the beginning of a text. Compiles the grammar if that was not done, for the user that `owner` stands
@@ -178,7 +180,10 @@ pub unsafe extern "C" fn pie_matcher_fork(
     matcher: *const Matcher,
     error: *mut Out,
 ) -> *mut Matcher {
-    give(error, guarded(broken(), || Ok(Matcher((*matcher).0.fork()))))
+    give(
+        error,
+        guarded(broken(), || Ok(Matcher((*matcher).0.fork()))),
+    )
 }
 
 #[no_mangle]
