@@ -125,13 +125,16 @@ def test_wheels(package, tmp_path):
 
 def unpacked_npm_package(source: Path, folder: Path) -> Path:
     """What npm would publish, unpacked where Node looks for packages."""
-    run(["npm", "pack", "--silent", "--pack-destination", folder], cwd=source)
+    path = f"{node_modules() / '.bin'}:{os.environ['PATH']}"  # packing needs tsc
+    pack = ["npm", "pack", "--silent", "--pack-destination", folder]
+    run(pack, cwd=source, env={**os.environ, "PATH": path})
     (archive,) = folder.glob("*.tgz")
     with tarfile.open(archive) as files:
         files.extractall(folder, filter="data")
     about = json.loads((folder / "package/package.json").read_text())
     assert {"name", "version", "description", "license", "engines"} <= about.keys()
     assert (folder / "package/README.md").is_file() and (folder / "package/LICENSE").is_file()
+    assert (folder / "package" / about["types"]).is_file()
     (folder / "node_modules").mkdir()
     return (folder / "package").rename(folder / "node_modules" / about["name"])
 
