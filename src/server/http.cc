@@ -1,6 +1,8 @@
 #include "server/http.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "server/server.h"
 #include "server/status.h"
@@ -63,7 +65,12 @@ std::variant<Call, HttpAnswer> FindAnswer(Service& service, const Door* door, co
     call.target = route->target;
     if (!problem.empty()) return Refusal(403, "permission_error", problem);
     if (preflight) return AnswerPreflight(asked);
-    call.guard.sandboxed = route->shares_origin && !service.web.Trusts(route->program);
+    if (!service.web.Trusts(route->program)) {
+      std::vector<std::string> prefixes = {route->prefix};
+      for (const auto& [prefix, program] : service.routes.prefixes()) prefixes.push_back(prefix);
+      call.guard.shares_origin = route->shares_origin;
+      call.guard.policy = PolicyOf(asked, prefixes);
+    }
     const std::string_view bearer = BearerOf(asked.authorization);
     const auto user = service.auth.UserOf(bearer.empty() ? asked.api_key : bearer);
     if (!user) {

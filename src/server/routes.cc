@@ -15,6 +15,7 @@ std::optional<Route> Routes::Find(std::string_view target) const {
     const std::string_view seen = rest.substr(end);
     return Route{.program = std::string(rest.substr(0, end)),
                  .target = seen.starts_with('/') ? std::string(seen) : '/' + std::string(seen),
+                 .prefix = std::string(target.substr(0, kApps.size() + end)),
                  .shares_origin = true};
   }
   const std::string_view path = target.substr(0, target.find('?'));
@@ -22,7 +23,7 @@ std::optional<Route> Routes::Find(std::string_view target) const {
     const bool below =
         path.starts_with(prefix) &&
         (path.size() == prefix.size() || prefix.ends_with('/') || path[prefix.size()] == '/');
-    if (below) return Route{.program = program, .target = std::string(target)};
+    if (below) return Route{.program = program, .target = std::string(target), .prefix = prefix};
   }
   return std::nullopt;
 }

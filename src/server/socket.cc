@@ -165,13 +165,13 @@ class SocketOn final : public Socket,
         .host = Text(request[http::field::host]),
         .if_none_match = Text(request[http::field::if_none_match]),
         .api_key = Text(request[kApiKey]),
-        .referer = Text(request[http::field::referer]),
         .fetch_site = Text(request["sec-fetch-site"]),
         .fetch_mode = Text(request["sec-fetch-mode"]),
         .fetch_dest = Text(request["sec-fetch-dest"]),
         .preflight_method = Text(request[http::field::access_control_request_method]),
         .preflight_headers = Text(request[http::field::access_control_request_headers]),
-        .upgrade = !door_ && ws::is_upgrade(request)};
+        .upgrade = !door_ && ws::is_upgrade(request),
+        .secure = std::is_same_v<Stream, Tls>};
     if (asked.upgrade) return Upgrade(request, asked);
     auto to_serve = FindCall(service_, door_.get(), asked);
     if (const auto* refused = std::get_if<HttpAnswer>(&to_serve)) return Refuse(*parser, *refused);
@@ -190,6 +190,11 @@ class SocketOn final : public Socket,
     if (const std::string refusal = RefusalOf(service_, nullptr, asked); !refusal.empty()) {
       return Write({403, "text/plain; charset=utf-8", refusal + "\n"}, request.version(), false,
                    false);
+    }
+    // Scripts of inferlets may connect to these paths, but not to the server.
+    if (service_.routes.Find(asked.target)) {
+      return Write({400, "text/plain; charset=utf-8", "inferlets answer no WebSockets\n"},
+                   request.version(), false, false);
     }
     Lowest().expires_never();
     ws::stream_base::timeout timeouts;
@@ -262,6 +267,8 @@ class SocketOn final : public Socket,
         static_cast<http::status>(answer.status), version);
     response->set(http::field::server, "pie/" PIE_VERSION);
     response->set(http::field::content_type, answer.type);
+    // A document of this origin that had no policy could be used by scripts of an inferlet.
+    response->set("Content-Security-Policy", "default-src 'none'; sandbox");
     for (const auto& [name, value] : answer.headers) response->set(name, value);
     response->keep_alive(keep);
     if (!head) response->body() = answer.body;

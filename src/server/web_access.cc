@@ -11,12 +11,10 @@ namespace {
 
 constexpr size_t kMostNamedBytes = 128;  // of a header's value in an error
 
-// What an inferlet's document may do in its sandbox. Without allow-same-origin it can neither read
-// the storage of the server's page nor act with that page's rights.
+// For documents whose place a policy cannot name. Without allow-same-origin they have an origin of
+// their own, and none of the server's answers can be read.
 constexpr std::string_view kSandbox =
-    "content-security-policy:sandbox allow-scripts allow-forms allow-popups allow-modals "
-    "allow-downloads\n"
-    "x-content-type-options:nosniff\n";
+    "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads";
 
 // Headers that act on the whole origin, or on all ports of the host.
 constexpr std::string_view kOfOrigin[] = {
@@ -78,11 +76,13 @@ bool IsAddress(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), &parsed) == 1;
 }
 
-// A document in the sandbox has the origin `null`, as many others have. The Referer says which
-// server it is from; no page can choose it.
-bool IsSandboxedHere(const Asked& asked) {
-  return asked.origin == "null" && !asked.host.empty() &&
-         Lower(AuthorityOf(asked.referer)) == Lower(asked.host);
+// Whether a policy can name it: policies know no IPv6 addresses, and some characters end a name.
+bool CanBeNamed(std::string_view place) {
+  return !place.empty() && std::ranges::all_of(place, [](char c) {
+    const char lower = static_cast<char>(c | 0x20);
+    return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') ||
+           std::string_view(".-_~@:/").find(c) != std::string_view::npos;
+  });
 }
 
 }  // namespace
@@ -113,9 +113,8 @@ std::string WebAccess::RefusalOf(const Asked& asked) const {
   if (!asked.origin.empty()) {
     const bool own = Lower(AuthorityOf(asked.origin)) == Lower(asked.host);
     const bool local = IsThisMachine(origin) && IsThisMachine(host);
-    const bool sandboxed = !asked.upgrade && IsSandboxedHere(asked);
     const bool listed = Contains(options_.origins, Lower(asked.origin));
-    if (own || local || sandboxed || listed) return {};
+    if (own || local || listed) return {};
     return fmt::format(
         "web pages of the origin '{}' may not send requests to this server; name the origin in "
         "server.allowed_origins of its config to allow them",
@@ -126,35 +125,50 @@ std::string WebAccess::RefusalOf(const Asked& asked) const {
   // A link to this server may be followed: the page that has it cannot read what it leads to.
   const bool link =
       asked.method == "GET" && asked.fetch_mode == "navigate" && asked.fetch_dest == "document";
-  const bool own = Lower(AuthorityOf(asked.referer)) == Lower(asked.host);
-  if (!foreign || link || own) return {};
+  if (!foreign || link) return {};
   return "web pages of other sites may not send requests to this server";
 }
 
 std::string_view WebAccess::ReaderOf(const Asked& asked) const {
   if (asked.origin.empty()) return {};
-  const bool may = IsSandboxedHere(asked) || Contains(options_.origins, Lower(asked.origin));
-  return may ? asked.origin : std::string_view();
+  return Contains(options_.origins, Lower(asked.origin)) ? asked.origin : std::string_view();
 }
 
 bool WebAccess::Trusts(std::string_view program) const {
   return Contains(options_.trusted_apps, program.substr(0, program.find('@')));
 }
 
+std::string PolicyOf(const Asked& asked, std::span<const std::string> prefixes) {
+  std::string places;
+  if (!CanBeNamed(asked.host)) return std::string(kSandbox);
+  for (const std::string& prefix : prefixes) {
+    if (!CanBeNamed(prefix)) return std::string(kSandbox);
+    places += fmt::format(" {}{}{}", asked.host, prefix, prefix.ends_with('/') ? "" : "/");
+  }
+  // Over TLS, these would name this server too.
+  const std::string_view others = asked.secure ? "" : " https: wss:";
+  return fmt::format(
+      "connect-src data: blob:{0}{1}; frame-src data: blob:{0}{1}; object-src 'none'", others,
+      places);
+}
+
 std::string GuardedHead(const HeadGuard& guard, std::string_view lines) {
-  if (!guard.sandboxed && guard.reader.empty()) return std::string(lines);
+  if (guard.policy.empty() && guard.reader.empty()) return std::string(lines);
   std::string head;
   while (!lines.empty()) {
     const size_t end = std::min(lines.find('\n'), lines.size() - 1) + 1;
     const std::string_view line = lines.substr(0, end);
     lines.remove_prefix(end);
     const std::string name = Lower(line.substr(0, line.find(':')));
-    const bool dropped = (guard.sandboxed && Contains(kOfOrigin, name)) ||
+    const bool dropped = (guard.shares_origin && Contains(kOfOrigin, name)) ||
                          (!guard.reader.empty() && name.starts_with(kCors));
     if (!dropped) head += line;
   }
   if (!head.empty() && !head.ends_with('\n')) head += '\n';
-  if (guard.sandboxed) head += kSandbox;
+  if (!guard.policy.empty()) {
+    head +=
+        fmt::format("content-security-policy:{}\nx-content-type-options:nosniff\n", guard.policy);
+  }
   if (!guard.reader.empty()) {
     head += fmt::format(
         "access-control-allow-origin:{}\naccess-control-expose-headers:*\nvary:Origin\n",

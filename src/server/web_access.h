@@ -6,6 +6,7 @@
 // no Origin. Immutable.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,11 +18,11 @@ namespace pie::server {
 struct Asked {
   std::string_view method, target, authorization, origin, host, if_none_match;
   std::string_view api_key = {};  // x-api-key, as clients of the Anthropic API send it
-  std::string_view referer = {};
   std::string_view fetch_site = {}, fetch_mode = {}, fetch_dest = {};  // Sec-Fetch-…
   // Access-Control-Request-Method and -Headers: a browser asks whether it may send a request.
   std::string_view preflight_method = {}, preflight_headers = {};
   bool upgrade = false;  // to a WebSocket
+  bool secure = false;   // it came over TLS
 };
 
 class WebAccess {
@@ -29,7 +30,7 @@ class WebAccess {
   struct Options {
     std::vector<std::string> hosts;    // names of the server, besides localhost and the bound name
     std::vector<std::string> origins;  // whose pages may send requests, such as https://a.example
-    // Inferlets whose pages are not sandboxed.
+    // Inferlets whose documents may send requests to every part of the server.
     std::vector<std::string> trusted_apps;
   };
   // `bound` is the name or the address on which the server listens.
@@ -48,11 +49,17 @@ class WebAccess {
 
 // How the response of an inferlet is changed before it is sent.
 struct HeadGuard {
-  // The response shares the origin of the server's page. The browser then puts documents into a
-  // sandbox, in an origin of their own.
-  bool sandboxed = false;
+  // Whoever may install an inferlet chose it, and it shares the origin of the server's page. It may
+  // not set what belongs to the whole origin.
+  bool shares_origin = false;
+  std::string policy = {};  // the Content-Security-Policy that is added; empty: none
   std::string reader = {};  // the origin whose page may read the response
 };
+// The policy that keeps scripts of an inferlet's document away from what belongs to the server's
+// page, above all from its WebSocket. They may connect to the paths below `prefixes`, and to other
+// servers.
+std::string PolicyOf(const Asked& asked, std::span<const std::string> prefixes);
+
 // `lines` have the form `name:value`.
 std::string GuardedHead(const HeadGuard& guard, std::string_view lines);
 

@@ -64,18 +64,19 @@ TEST(WebAccessTest, RequestsWithoutAnOriginNameTheirSite) {
   EXPECT_FALSE(May(link));
 }
 
-TEST(WebAccessTest, SandboxedDocumentsOfTheServerMaySendRequests) {
-  Asked asked{.method = "POST", .origin = "null", .host = "localhost:80"};
-  EXPECT_FALSE(May(asked));
-  asked.referer = "https://localhost:80/";
-  EXPECT_TRUE(May(asked));
-  EXPECT_EQ(kAccess.ReaderOf(asked), "null");
-  asked.upgrade = true;
-  EXPECT_FALSE(May(asked));
-  asked.upgrade = false;
-  asked.referer = "https://localhost:81/";
-  EXPECT_FALSE(May(asked));
-  EXPECT_EQ(kAccess.ReaderOf(asked), "");
+TEST(WebAccessTest, DocumentsOfInferletsReachTheirOwnPaths) {
+  const std::vector<std::string> prefixes = {"/apps/chat", "/v1"};
+  EXPECT_EQ(PolicyOf({.host = "localhost:80"}, prefixes),
+            "connect-src data: blob: https: wss: localhost:80/apps/chat/ localhost:80/v1/; "
+            "frame-src data: blob: https: wss: localhost:80/apps/chat/ localhost:80/v1/; "
+            "object-src 'none'");
+  EXPECT_EQ(PolicyOf({.host = "a.example", .secure = true}, prefixes).find("https:"),
+            std::string::npos);
+  for (const char* host : {"", "[::1]:80", "a;script-src", "a b", "a,b", "*"}) {
+    EXPECT_TRUE(PolicyOf({.host = host}, prefixes).starts_with("sandbox ")) << host;
+  }
+  EXPECT_TRUE(PolicyOf({.host = "a"}, {{"/apps/a;b"}}).starts_with("sandbox "));
+  EXPECT_FALSE(May({.origin = "null", .host = "localhost:80"}));
 }
 
 TEST(WebAccessTest, OriginsOfTheConfig) {
@@ -104,12 +105,11 @@ TEST(WebAccessTest, HeadersOfInferlets) {
   EXPECT_EQ(GuardedHead({.reader = "https://a.example"}, "Access-Control-Allow-Origin:*\nx:y"),
             "x:y\naccess-control-allow-origin:https://a.example\n"
             "access-control-expose-headers:*\nvary:Origin\n");
-  const std::string sandboxed = GuardedHead({.sandboxed = true}, head);
-  EXPECT_TRUE(sandboxed.starts_with(
-      "Content-Type:text/html\nAccess-Control-Allow-Origin:*\nX-A:b\ncontent-security-policy:"))
-      << sandboxed;
-  EXPECT_TRUE(sandboxed.ends_with("x-content-type-options:nosniff\n"));
-  EXPECT_TRUE(GuardedHead({.sandboxed = true}, "").starts_with("content-security-policy:"));
+  const HeadGuard guard{.shares_origin = true, .policy = "sandbox"};
+  EXPECT_EQ(GuardedHead(guard, head),
+            "Content-Type:text/html\nAccess-Control-Allow-Origin:*\nX-A:b\n"
+            "content-security-policy:sandbox\nx-content-type-options:nosniff\n");
+  EXPECT_TRUE(GuardedHead(guard, "").starts_with("content-security-policy:"));
 }
 
 }  // namespace
