@@ -43,6 +43,7 @@ pub fn read(json: &[u8]) -> Result<Parts, String> {
     model.vocab.sort();
     let size = model.vocab.size();
     limits::check_size("it", size as usize)?;
+    limits::check_gaps(size as usize, json.len())?;
     let names = Names::new(model.vocab.names())?;
     model.vocab = Vocabulary::default();
 
