@@ -16,8 +16,11 @@ from test_new_http_projects import bakery
 from test_openai import WEATHER
 from test_openai_answers import CONFIG, say
 
-# The model writes thoughts and a call, of which a stream sends nothing until they are complete.
-SAID = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo", "degrees": 3}}\n</tool_call>'
+# The model writes a call, of which a stream sends nothing until it is complete. It is so long that
+# this takes many milliseconds.
+CALL = {"name": "weather", "arguments": {"city": "Oslo" * 1_000, "degrees": 3}}
+SAID = f"<tool_call>\n{json.dumps(CALL)}\n</tool_call>"
+MAX_TOKENS = 6_000
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +41,7 @@ def own(start, tmp_path_factory) -> Serving:
     bakery("build", project, "-o", component)
     script = folder / "answers.toml"
     script.write_text(f"[[answer]]\nrepeat = true\nsay = {json.dumps(SAID)}\n")
-    serving = start(config=CONFIG.format(script=script))
+    serving = start(config=CONFIG.format(script=script).replace("100", "1000"))
 
     async def install():
         async with await RawClient.connect(serving.uri) as client:
@@ -53,7 +56,7 @@ def test_a_changed_copy_is_served_under_its_own_name(own):
     client = openai.OpenAI(base_url=base, api_key="unused", max_retries=0, timeout=300)
     model = client.models.list().data[0].id
     answer = client.chat.completions.create(
-        model=model, messages=say("Hello"), tools=[WEATHER], temperature=0, max_tokens=200
+        model=model, messages=say("Hello"), tools=[WEATHER], temperature=0, max_tokens=MAX_TOKENS
     )
     assert answer.choices[0].message.tool_calls[0].function.name == "weather"
 
@@ -62,7 +65,7 @@ def test_a_silent_stream_sends_pings(own):
     base = f"http://127.0.0.1:{own.port}/apps/my-openai/v1"
     model = httpx.get(f"{base}/models").json()["data"][0]["id"]
     asked = {"model": model, "stream": True, "temperature": 0}
-    spoken = {**asked, "messages": say("Hello"), "max_tokens": 200}
+    spoken = {**asked, "messages": say("Hello"), "max_tokens": MAX_TOKENS}
     function = {"type": "function", **WEATHER["function"]}
     tool = {"name": "weather", "input_schema": WEATHER["function"]["parameters"]}
     for route, body, ping in (
