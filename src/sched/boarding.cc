@@ -123,8 +123,9 @@ void Boarding::PlanAndBoard() {
       .reading = time_.now_ns < reading_again_ns_ ? 0 : limits::kReadingPerBatch,
       .device_idle = !flights_.any_in_flight() && flight.empty(),
   };
-  if (LongPassDelaysOthers())
+  if (LongPassDelaysOthers()) {
     budget.long_tokens = std::max(info_.max_batch_tokens / kLongShare, 1U);
+  }
   const bool took_turns = TakeTurns(budget);
   Plan(requests_, budget, planned_);
   for (const Planned& planned : planned_) {

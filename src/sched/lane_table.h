@@ -78,8 +78,8 @@ class LaneTable {
 
   // Every pass and read that has begun fails, whatever state it is in.
   void BreakAll(const Error& error);
-  // At most `most` of the passes and reads fail that have waited for a batch since this time or
-  // longer. Returns whether these were all.
+  // Fails passes and reads that began to wait for a batch at this time or earlier, but no more than
+  // `most` of them. Returns whether none is left.
   bool BreakWaiting(int64_t since_ns, size_t most, const Error& error);
 
   template <class Fn>
@@ -110,8 +110,8 @@ class LaneTable {
   Lane& Add(SequenceId id, const CacheSalt& salt);
   bool Admit(Lane& lane);  // false: its line is closed
   void Line(Lane& lane, Operation operation);
-  // Where an operation of this kind already waits last in the lane's line, does nothing but make a
-  // truncation that waits there the shorter one. Then the caller need not line up another one.
+  // If the last operation in the lane's line is of this kind, makes it stand for the new one too,
+  // and returns true. Of two truncations, the shorter length counts.
   static bool Merge(Lane& lane, Operation::Kind kind, uint32_t tokens = 0);
   void Erase(Lane& lane);
   // Ends the lane's pass: tells the caller, and leaves the lane idle.

@@ -91,6 +91,13 @@ args = ["{ROOT / "inferlets/agent/kitchen.py"}"]
 """
 
 
+def scripted(tmp_path, answers: str) -> str:
+    """The config of a dummy model that says these answers."""
+    script = tmp_path / "answers.toml"
+    script.write_text(answers)
+    return DUMMY + f'script = "{script}"\n'
+
+
 def test_tools_of_the_configuration(tmp_path):
     chat = start(tmp_path, "--speed", config=KITCHEN)
     typed = "/tools\n/tools nothing\n/tools kitchen\nHello\n/tools off\n"
@@ -119,9 +126,7 @@ say = "That is all."
 
 def test_a_call_is_held_by_its_grammar_and_shown_as_a_line(tmp_path):
     """The model would call a tool that does not exist, for a pie that the schema does not have."""
-    script = tmp_path / "answers.toml"
-    script.write_text(ANSWERS)
-    chat = start(tmp_path / "home", config=KITCHEN + DUMMY + f'script = "{script}"\n')
+    chat = start(tmp_path / "home", config=KITCHEN + scripted(tmp_path, ANSWERS))
     said, errors = chat.communicate("/tools kitchen\nHow much is it?\n", LIMIT_S)
     assert chat.returncode == 0, errors
     assert "Let me see. " in said and "That is all." in said
@@ -147,9 +152,7 @@ say = "That is all."
 
 
 def test_tools_of_one_name_are_told_apart(tmp_path):
-    script = tmp_path / "answers.toml"
-    script.write_text(BOTH)
-    chat = start(tmp_path / "home", config=TWINS + DUMMY + f'script = "{script}"\n')
+    chat = start(tmp_path / "home", config=TWINS + scripted(tmp_path, BOTH))
     said, errors = chat.communicate("/tools kitchen pantry\nHow much is it?\n", LIMIT_S)
     assert chat.returncode == 0, errors
     assert "with 4 tools" in said and '→ pantry_price(pie="pecan")\n' in said
@@ -305,10 +308,8 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(tmp_path):
 
 def test_ctrl_c_stops_a_tool_call(tmp_path):
     """The conversation goes on."""
-    script = tmp_path / "answers.toml"
     call = {"name": "log_waits", "arguments": {"path": str(tmp_path / "waited"), "seconds": 600}}
-    script.write_text(
-        f"""
+    answers = f"""
 [[answer]]
 when = "Wait"
 say = '''<tool_call>
@@ -318,10 +319,9 @@ say = '''<tool_call>
 [[answer]]
 say = "Here I am."
 """
-    )
     server = json.dumps(str(ROOT / "tests/serve/mcp_server.py"))
     config = f'[mcp.oven]\ncommand = "{sys.executable}"\nargs = [{server}]\ntimeout_secs = 600\n'
-    terminal = Terminal(tmp_path / "home", config + DUMMY + f'script = "{script}"\n')
+    terminal = Terminal(tmp_path / "home", config + scripted(tmp_path, answers))
     terminal.until("lists the commands[^>]*>")
     terminal.type("/tools oven\r")
     terminal.until(r"with \d+ tools")
@@ -335,9 +335,8 @@ say = "Here I am."
 
 
 def test_thoughts_are_dimmed(tmp_path):
-    script = tmp_path / "answers.toml"
-    script.write_text('[[answer]]\nsay = "<think>\\nhm\\n</think>\\nYes"\n')
-    terminal = Terminal(tmp_path / "home", DUMMY + f'script = "{script}"\n')
+    answers = '[[answer]]\nsay = "<think>\\nhm\\n</think>\\nYes"\n'
+    terminal = Terminal(tmp_path / "home", scripted(tmp_path, answers))
     terminal.until("lists the commands[^>]*>")
     terminal.type("Hello\r")
     terminal.until("tokens/s")
