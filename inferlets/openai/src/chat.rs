@@ -4,7 +4,7 @@ use crate::api_error::ApiError;
 use crate::choices::{collect, generate, Delta, Scored, Usage};
 use crate::forms::Form;
 use crate::options::{alternatives, boolean, check_names, whole, Options};
-use crate::prompt::{self, cued_by, switches, Said};
+use crate::prompt::{self, Said};
 use crate::reply::{self, now, SharedEvents};
 use crate::tools;
 use inferlet::http::Responder;
@@ -131,9 +131,7 @@ pub fn prepare(fields: &Map<String, Value>, places: &[String]) -> Parsed<(Option
         conversation.push(said(message, &place, &mut called)?);
     }
     let mut context = Context::new(&options.model).map_err(ApiError::engine)?;
-    let switches = switches(fields.get("reasoning_effort").and_then(Value::as_str));
-    options.cued = cued_by(&options.model, &switches);
-    prompt::write(&mut context, &conversation, &switches)
+    prompt::write(&mut context, &conversation)
         .map_err(|error| ApiError::invalid("tools", error))?;
     Ok((options, context))
 }

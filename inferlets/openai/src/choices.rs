@@ -378,7 +378,7 @@ impl<'a> Speech<'a> {
                 .any(|text| without_mark(&options.model, text));
         let thinks = options.splits_thoughts && matches!(options.form, Form::Text);
         Speech {
-            thoughts: thinks.then(|| Thoughts::new(&options.model, &options.cued)),
+            thoughts: thinks.then(|| Thoughts::new(&options.model)),
             calls: has_tools.then(|| Calls::new(&options.model, &options.tools)),
             visible: Visible::new(bare_calls),
             stops: Stops::new(&options.stops),

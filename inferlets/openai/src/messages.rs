@@ -98,9 +98,6 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
         let alone = choice["disable_parallel_tool_use"] == true;
         chat.insert("parallel_tool_calls".into(), json!(!alone));
     }
-    if let Some(effort) = effort(fields) {
-        chat.insert("reasoning_effort".into(), effort);
-    }
     if let Some(form) = form(fields)? {
         chat.insert("response_format".into(), form);
     }
@@ -125,17 +122,6 @@ fn check_thinking(fields: &Fields) -> Parsed<()> {
                 Err(ApiError::invalid("thinking", text))
             }
         },
-    }
-}
-
-/// Whether the model thinks, and how much, as chat completions say it. None if the request does not say.
-fn effort(fields: &Fields) -> Option<Value> {
-    let effort = fields
-        .get("output_config")
-        .and_then(|config| config["effort"].as_str());
-    match fields.get("thinking")?["type"].as_str()? {
-        "disabled" => Some("none".into()),
-        _ => Some(effort.unwrap_or("medium").into()),
     }
 }
 

@@ -82,8 +82,6 @@ pub struct Options {
     pub tools: Tools,
     /// Whether the thoughts of the model are told apart from its answer.
     pub splits_thoughts: bool,
-    /// What the request has changed in the beginning of the model's turn: it may begin or end its thoughts.
-    pub cued: Vec<u32>,
     /// The bytes of every token, once they were asked for.
     pub vocabulary: OnceCell<HashMap<u32, Vec<u8>>>,
 }
@@ -223,7 +221,6 @@ impl Options {
             form: Form::default(),
             tools: Tools::default(),
             splits_thoughts: false,
-            cued: Vec::new(),
             vocabulary: OnceCell::new(),
         })
     }

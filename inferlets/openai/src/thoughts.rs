@@ -49,21 +49,10 @@ impl Split {
 }
 
 impl Thoughts {
-    /// `cued` is what a request has changed in the beginning of the model's turn.
-    pub fn new(model: &Model, cued: &[u32]) -> Thoughts {
-        let mut decoder = Decoder::new(model);
-        let event = match cued {
-            [] => Ok(Event::Idle),
-            cued => decoder.feed(cued),
-        };
-        let state = match event {
-            Ok(Event::Start | Event::Delta(_)) => State::Thinking,
-            Ok(Event::End(_)) => State::Between,
-            _ => State::Unknown,
-        };
+    pub fn new(model: &Model) -> Thoughts {
         Thoughts {
-            decoder,
-            state,
+            decoder: Decoder::new(model),
+            state: State::Unknown,
             held: Vec::new(),
             sent: 0,
             count: 0,
