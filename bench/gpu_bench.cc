@@ -3,6 +3,7 @@
 //
 //   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] [--weights bf16|fp8]
 //                 [--kv bf16|fp8] [--without products|attention]
+//                 [--only decode_1|decode_8|decode_64|decode_256|prefix_64|prefill_2048]
 //   pie-gpu-bench --open MODEL [--weights bf16|fp8]
 //
 // The second form opens a model from a file or a folder, without recording graphs, and prints how
@@ -16,6 +17,7 @@
 // The roof of a step is the sum over its phases, products and attention, of the longer of its bytes
 // ÷ the card's read bandwidth and its operations ÷ the best rate of a large product; both are
 // measured in the same run. A share is the roof's time ÷ the measured time.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -147,11 +149,29 @@ class RandomTokens {
   std::mt19937 random_{42};
 };
 
+// While it lives, profilers see what runs on the device (ncu --profile-from-start off).
+class Profiled {
+ public:
+  Profiled() { Call("cuProfilerStart"); }
+  ~Profiled() { Call("cuProfilerStop"); }
+
+ private:
+  static void Call(const char* name) {
+    static void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (driver == nullptr) return;
+    if (void* const function = dlsym(driver, name)) reinterpret_cast<int (*)()>(function)();
+  }
+};
+
 // Seconds that a step takes in a chained decode.
 double Chained(BareLoop& loop, std::vector<Sequence>& sequences, uint32_t steps) {
   const auto begin = Clock::now();
   loop.Chain(sequences, steps);
   return Seconds(begin) / steps;
+}
+double ChainedAndProfiled(BareLoop& loop, std::vector<Sequence>& sequences, uint32_t steps) {
+  const Profiled profiled;
+  return Chained(loop, sequences, steps);
 }
 
 void Reserve(std::vector<Sequence>& sequences, uint32_t tokens, uint32_t page_tokens,
@@ -163,7 +183,9 @@ void Reserve(std::vector<Sequence>& sequences, uint32_t tokens, uint32_t page_to
   }
 }
 
-int Run(const std::string& shape, bool quick, const CudaOptions& options) {
+// Measures the parts whose name is `only`, or all of them if it is empty.
+int Run(const std::string& shape, bool quick, std::string_view only, const CudaOptions& options) {
+  const auto wanted = [&](std::string_view part) { return only.empty() || part == only; };
   nlohmann::ordered_json result;
   const ModelConfig config = ShapeOf(shape);
   const CudaStatus status = FindCudaDevices();
@@ -196,6 +218,7 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
   const uint32_t batches[] = {1, 8, 64, 256};
   for (const uint32_t count : batches) {
     const uint32_t pages_each = (kContext + 3 * steps) / page_tokens + 2;
+    if (!wanted(fmt::format("decode_{}", count))) continue;
     if (uint64_t{count} * pages_each > device->info().total_pages) continue;
     std::vector<Sequence> sequences(count);
     uint32_t next_page = 0;
@@ -207,7 +230,7 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
     Reserve(sequences, kContext + 3 * steps, page_tokens, next_page);
     Chained(loop, sequences, 8);
     for (Sequence& sequence : sequences) sequence.tokens = kContext - steps / 2;
-    const double chained = Chained(loop, sequences, steps);
+    const double chained = ChainedAndProfiled(loop, sequences, steps);
     for (Sequence& sequence : sequences) sequence.tokens = kContext - steps / 2;
     const auto begin = Clock::now();
     for (uint32_t i = 0; i < steps; ++i) loop.Step(sequences);
@@ -220,7 +243,7 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
     fmt::print(stderr, "decode {}: {:.3f} ms, {:.3f} of the roof\n", count, chained * 1e3,
                roof / chained);
   }
-  {  // 64 sequences behind one prefix
+  if (wanted("prefix_64")) {  // 64 sequences behind one prefix
     constexpr uint32_t kPrefix = 16'384;
     constexpr uint32_t kOwn = 64;
     std::vector<Sequence> sequences(64);
@@ -235,20 +258,21 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
     Reserve(sequences, kPrefix + kOwn + 2 * steps, page_tokens, next_page);
     Chained(loop, sequences, 8);
     for (Sequence& sequence : sequences) sequence.tokens = kPrefix + kOwn;
-    const double seconds = Chained(loop, sequences, steps);
+    const double seconds = ChainedAndProfiled(loop, sequences, steps);
     const double roof = RoofOf(config, limits, 64, kOwn + steps / 2.0, kPrefix);
     result["prefix_64_ms"] = seconds * 1e3;
     result["prefix_64_roof_share"] = roof / seconds;
     fmt::print(stderr, "64 behind a prefix: {:.3f} ms, {:.3f} of the roof\n", seconds * 1e3,
                roof / seconds);
   }
-  {  // prefill
+  if (wanted("prefill_2048")) {
     constexpr uint32_t kTokens = 2048;
     double best = 1e9;
     for (int i = 0; i < 5; ++i) {
       loop.Reset();
       Sequence sequence;
       const auto tokens = random.Take(kTokens);
+      const Profiled profiled;
       const auto begin = Clock::now();
       loop.Feed(sequence, tokens);
       best = std::min(best, Seconds(begin));
@@ -305,6 +329,7 @@ bool IsType(std::string_view value) {
 int main(int argc, char** argv) {
   std::string shape = "8b";
   std::string model;
+  std::string only;
   bool quick = false;
   pie::CudaOptions options{.max_batch_tokens = 2048};
   for (int i = 1; i < argc; ++i) {
@@ -315,6 +340,9 @@ int main(int argc, char** argv) {
       ++i;
     } else if (flag == "--open" && *value != 0) {
       model = value;
+      ++i;
+    } else if (flag == "--only" && *value != 0) {
+      only = value;
       ++i;
     } else if (flag == "--quick") {
       quick = true;
@@ -335,10 +363,10 @@ int main(int argc, char** argv) {
       fmt::print(stderr,
                  "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] "
                  "[--weights bf16|fp8] [--kv bf16|fp8] [--without products|attention] "
-                 "[--open MODEL]\n");
+                 "[--only PART] [--open MODEL]\n");
       return 2;
     }
   }
   if (!model.empty()) return pie::MeasureOpening(model, options);
-  return pie::Run(shape, quick, options);
+  return pie::Run(shape, quick, only, options);
 }
