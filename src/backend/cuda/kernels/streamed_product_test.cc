@@ -1,7 +1,6 @@
 #include "backend/cuda/kernels/streamed_product.h"
 
 #include <fmt/format.h>
-#include <map>
 
 #include "backend/cuda/kernels/blas.h"
 #include "backend/cuda/kernels/layer.h"
@@ -268,59 +267,6 @@ TEST_F(StreamedProductTest, Fp8LayersFollowOneAnother) {
   for (const Matrix& matrix : matrices) {
     Free(matrix.data);
     Free(matrix.scales);
-  }
-}
-
-TEST_F(StreamedProductTest, DiagFp8) {
-  constexpr uint32_t kHidden = 4096;
-  constexpr uint32_t kFfn = 14336;
-  const std::pair<uint32_t, uint32_t> shapes[] = {
-      {6144, kHidden}, {kHidden, kHidden}, {2 * kFfn, kHidden}, {kHidden, kFfn}};
-  for (const auto& [n, k] : shapes) {
-    const uint64_t tiles = TilesOf(n, k);
-    void* const data = Allocate(tiles * TileBytes(WeightKind::kFp8));
-    auto* const scales = static_cast<float*>(Allocate(tiles * kTileRows * sizeof(float)));
-    FillRandomFp8(data, tiles * TileBytes(WeightKind::kFp8), scales, tiles * kTileRows, n,
-                  1.7F / std::sqrt(static_cast<float>(k)), stream_);
-    for (const uint32_t rows : {12, 32, 64, 100}) {
-      const DeviceArray x(RandomBFloats(size_t{rows} * k, 5), stream_);
-      const auto run = [&](uint32_t tile) {
-        const DeviceArray y(std::vector<float>(size_t{rows} * n, 7), stream_);
-        const Product product{.w = data, .kind = WeightKind::kFp8, .scales = scales,
-                              .x = x.data(), .y = y.data(), .n = n, .k = k, .rows = rows,
-                              .x_stride = k, .y_stride = n};
-        if (tile != 0) products_->Run(product, tile, stream_);
-        else RunProduct(product, stream_);
-        return y.Read();
-      };
-      const auto expected = run(0);
-      size_t nans = 0;
-      for (float e : expected) nans += std::isnan(e);
-      fmt::print("{} x {}, {} rows: own NaN {}\n", n, k, rows, nans);
-      for (const uint32_t tile : StreamedProducts::kTiles) {
-        if (tile == 256 && rows > 64) continue;
-        for (int i = 0; i < 3; ++i) {
-          const auto got = run(tile);
-          size_t nan = 0, wrong = 0, first = SIZE_MAX, last = 0;
-          for (size_t j = 0; j < got.size(); ++j) {
-            const bool bad = !(std::abs(got[j] - expected[j]) < 0.05);
-            nan += std::isnan(got[j]); wrong += bad;
-            if (bad) { first = std::min(first, j); last = j; }
-          }
-          fmt::print("  tile {}: NaN {} wrong {}", tile, nan, wrong);
-          if (wrong > 0) {
-            fmt::print(" first row {} col {} last row {} col {}: got {} expected {}", first / n, first % n, last / n, last % n, got[first], expected[first]);
-            std::map<uint32_t, int> cols, rws;
-            for (size_t j = 0; j < got.size(); ++j) if (!(std::abs(got[j] - expected[j]) < 0.05)) { cols[j % n / 16]++; rws[j / n]++; }
-            fmt::print(" col16s {} (", cols.size()); int c = 0; for (auto [a, b] : cols) if (c++ < 24) fmt::print("{}:{} ", a, b);
-            fmt::print(") rows {} (", rws.size()); c = 0; for (auto [a, b] : rws) if (c++ < 12) fmt::print("{}:{} ", a, b);
-            fmt::print(")");
-          }
-          fmt::print("\n");
-        }
-      }
-    }
-    Free(data); Free(scales);
   }
 }
 
