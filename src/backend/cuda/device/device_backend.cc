@@ -252,9 +252,8 @@ std::optional<DeviceBackend::Bucket> DeviceBackend::BucketOf(const StepPlan& pla
   }
   const auto* const rows = std::ranges::lower_bound(kBuckets, plan.rows);
   if (rows == std::end(kBuckets) || *rows > options_.max_batch_tokens) return std::nullopt;
-  return Bucket{.rows = *rows,
-                .large_tiles = plan.has_large_tiles,
-                .partial_results = plan.has_parts};
+  return Bucket{
+      .rows = *rows, .large_tiles = plan.has_large_tiles, .partial_results = plan.has_parts};
 }
 
 SamplingInputs DeviceBackend::SamplingOf(uint32_t first_read) const {

@@ -1,10 +1,10 @@
 // The class behind cuda_backend.h. See there.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <compare>
 #include <map>
 #include <memory>
 #include <optional>

@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     for (uint32_t block = 0; block < blocks; ++block) {
       AwaitCopies<kStages - 2>();
       __syncthreads();
-    if constexpr (kFp8) {  // a thread converts the numbers that it has copied itself
+      if constexpr (kFp8) {  // a thread converts the numbers that it has copied itself
         raw.Convert(shared + Shape::kRawAt + stage * Raw::kBytes,
                     [&](uint32_t key, uint32_t chunk, uint32_t value) {
                       const uint32_t tile = kv_tiles + value * kTileBytes;
@@ -353,8 +353,7 @@ __global__ void __launch_bounds__(kMergeThreads) MergeKernel(const Attention a) 
 template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks, bool kFp8>
 void RunKind(const Attention& attention, bool large, int processors, Stream stream) {
   const auto kernel = AttentionKernel<kDim, kLineWarps, kKeyWarps, kStages, kBlocks, kFp8>;
-  constexpr size_t kShared =
-      AttentionShape<kDim, kLineWarps, kKeyWarps, kStages, kFp8>::kBytes;
+  constexpr size_t kShared = AttentionShape<kDim, kLineWarps, kKeyWarps, kStages, kFp8>::kBytes;
   AllowShared(kernel, kShared);
   Launch(kernel, dim3(processors * kBlocks), dim3(32 * kLineWarps * kKeyWarps), kShared, stream,
          attention, large);

@@ -175,9 +175,7 @@ __global__ void __launch_bounds__(kThreads) RotateWriteHalvesKernel(const Rotate
   const auto four_of = [](const float* from, size_t i) {
     return reinterpret_cast<const float4*>(from)[i];
   };
-  const float* const norm = place_of.is_value   ? nullptr
-                            : place_of.is_query ? r.q_norm
-                                                : r.k_norm;
+  const float* const norm = place_of.is_value ? nullptr : place_of.is_query ? r.q_norm : r.k_norm;
   float4 weights = make_float4(1, 1, 1, 1);
   if (norm != nullptr) weights = four_of(norm, lane);
   WaitForInputs();
