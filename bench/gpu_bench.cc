@@ -1,7 +1,7 @@
 // pie-gpu-bench: measures the CUDA backend on random weights of real shapes, driven by batches as
 // the step loop would build them. Prints one flat JSON object.
 //
-//   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] [--weights bf16|fp8]
+//   pie-gpu-bench [--shape 8b|1b|0.6b|30b-a3b] [--quick] [--deterministic] [--weights bf16|fp8]
 //                 [--kv bf16|fp8] [--without products|attention]
 //                 [--only decode_1|decode_8|decode_64|decode_256|prefix_64|prefill_2048]
 //   pie-gpu-bench --open MODEL [--weights bf16|fp8]
@@ -16,12 +16,14 @@
 //
 // The roof of a step is the sum over its phases, products and attention, of the longer of its bytes
 // ÷ the card's read bandwidth and its operations ÷ the best rate of a large product; both are
-// measured in the same run. A share is the roof's time ÷ the measured time.
+// measured in the same run. A share is the roof's time ÷ the measured time. Of a layer's experts, the
+// roof counts those that are read if every row chooses at random.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -96,10 +98,14 @@ double ProductRate() {
 // cuBLASLt's own time for the products of all layers.
 double LayerProductSeconds(const ModelConfig& c, uint32_t rows) {
   const uint32_t q = c.heads * c.head_dim;
+  const bool has_experts = c.moe.experts > 0;
+  const uint32_t ffn = has_experts ? c.moe.ffn_size : c.ffn_size;
+  const uint32_t parts = std::max(c.moe.experts, 1U);
+  const uint32_t rows_each = has_experts ? rows * c.moe.experts_used / parts : rows;
   return c.layers * (ProductSeconds(q + 2 * c.kv_heads * c.head_dim, c.hidden_size, rows) +
                      ProductSeconds(c.hidden_size, q, rows) +
-                     ProductSeconds(2 * c.ffn_size, c.hidden_size, rows) +
-                     ProductSeconds(c.hidden_size, c.ffn_size, rows));
+                     parts * (ProductSeconds(2 * ffn, c.hidden_size, rows_each) +
+                              ProductSeconds(c.hidden_size, ffn, rows_each)));
 }
 
 struct Limits {
@@ -110,11 +116,21 @@ struct Limits {
   double key_bytes;
 };
 
-// Numbers of all matrices that a step multiplies: those of the layers, and the head.
-double LayerWeightCount(const ModelConfig& c) {
+// How many experts of a layer are read, if each of `rows` rows chooses at random.
+double ExpertsRead(const ModelConfig& c, double rows) {
+  if (c.moe.experts == 0) return 0;
+  const double missed = 1 - 1.0 * c.moe.experts_used / c.moe.experts;  // by one row
+  return c.moe.experts * (1 - std::pow(missed, rows));
+}
+
+// Numbers of the matrices that a step multiplies: those of the layers, with so many of the experts
+// of each, and the head.
+double LayerWeightCount(const ModelConfig& c, double experts) {
   const double qkv = 1.0 * (c.heads + 2 * c.kv_heads) * c.head_dim * c.hidden_size;
   const double o = 1.0 * c.heads * c.head_dim * c.hidden_size;
-  return c.layers * (qkv + o + 3.0 * c.ffn_size * c.hidden_size);
+  const double feed_forward =
+      c.moe.experts == 0 ? 3.0 * c.ffn_size : 3.0 * experts * c.moe.ffn_size + c.moe.experts;
+  return c.layers * (qkv + o + feed_forward * c.hidden_size);
 }
 double HeadWeightCount(const ModelConfig& c) {
   return 1.0 * c.vocab_size * c.hidden_size;
@@ -124,8 +140,9 @@ double HeadWeightCount(const ModelConfig& c) {
 // and all of them `shared` keys in common.
 double RoofOf(const ModelConfig& c, const Limits& limits, double rows, double context,
               double shared = 0) {
-  const double bytes = LayerWeightCount(c) * limits.weight_bytes + HeadWeightCount(c) * 2;
-  const double weights = LayerWeightCount(c) + HeadWeightCount(c);
+  const double bytes = LayerWeightCount(c, ExpertsRead(c, rows)) * limits.weight_bytes +
+                       HeadWeightCount(c) * 2;
+  const double weights = LayerWeightCount(c, c.moe.experts_used) + HeadWeightCount(c);
   const double products =
       std::max(bytes / limits.bytes_per_s, 2 * weights * rows / limits.flop_per_s);
   const double key_bytes = 2.0 * c.layers * c.kv_heads * c.head_dim * limits.key_bytes;
@@ -361,7 +378,7 @@ int main(int argc, char** argv) {
       ++i;
     } else {
       fmt::print(stderr,
-                 "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] "
+                 "usage: pie-gpu-bench [--shape 8b|1b|0.6b|30b-a3b] [--quick] [--deterministic] "
                  "[--weights bf16|fp8] [--kv bf16|fp8] [--without products|attention] "
                  "[--only PART] [--open MODEL]\n");
       return 2;

@@ -103,6 +103,7 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name, uin
            .max_batch_members = options_.max_batch_members,
            .max_positions = config_.context_length,
            .batches_in_flight = 2,
+           .leaves_processors = true,
            .adapters = AdapterShapeOf(config_)};
   if (options_.max_positions != 0) {
     info_.max_positions = std::min(options_.max_positions, info_.max_positions);
