@@ -7,6 +7,16 @@
 #include "must.h"
 
 namespace pie {
+namespace {
+
+// A batch's output, none of whose members failed.
+BatchOutput Complete(Result<BatchOutput> result) {
+  BatchOutput output = Must(std::move(result));
+  if (!output.failures.empty()) Must<int>(std::unexpected(output.failures[0].error));
+  return output;
+}
+
+}  // namespace
 
 void BareLoop::Feed(Sequence& sequence, std::span<const uint32_t> tokens) {
   const size_t most = backend_.info().max_batch_tokens;
@@ -36,7 +46,7 @@ std::vector<std::chrono::steady_clock::time_point> BareLoop::Chain(std::span<Seq
   while (ended.size() < steps) {
     const size_t submitted = ended.size() + flights.size();
     if (flights.size() == batches.size() || submitted == steps) {
-      const BatchOutput output = Must(backend_.Wait(flights.front()));
+      const BatchOutput output = Complete(backend_.Wait(flights.front()));
       ended.push_back(std::chrono::steady_clock::now());
       flights.pop_front();
       if (ended.size() < steps) continue;
@@ -87,7 +97,7 @@ void BareLoop::Add(Batch& batch, Sequence& sequence, std::span<const uint32_t> t
 
 BatchOutput BareLoop::Run(uint32_t rows) {
   last_row_[0].rows[0] = rows - 1;
-  BatchOutput output = Must(backend_.Wait(Must(backend_.Submit(batch_))));
+  BatchOutput output = Complete(backend_.Wait(Must(backend_.Submit(batch_))));
   batch_.members.clear();
   batch_.tokens.clear();
   batch_.pages.clear();

@@ -1,8 +1,9 @@
 // pie-gpu-bench: measures the CUDA backend on random weights of real shapes, driven by batches as
 // the step loop would build them. Prints one flat JSON object.
 //
-//   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] [--weights bf16|fp8]
+//   pie-gpu-bench [--shape 8b|1b|0.6b|30b-a3b] [--quick] [--deterministic] [--weights bf16|fp8]
 //                 [--kv bf16|fp8] [--without products|attention]
+//                 [--only decode_1|decode_8|decode_64|decode_256|prefix_64|prefill_2048]
 //   pie-gpu-bench --open MODEL [--weights bf16|fp8]
 //
 // The second form opens a model from a file or a folder, without recording graphs, and prints how
@@ -15,11 +16,14 @@
 //
 // The roof of a step is the sum over its phases, products and attention, of the longer of its bytes
 // ÷ the card's read bandwidth and its operations ÷ the best rate of a large product; both are
-// measured in the same run. A share is the roof's time ÷ the measured time.
+// measured in the same run. A share is the roof's time ÷ the measured time. Of a layer's experts, the
+// roof counts those that are read if every row chooses at random.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -94,10 +98,14 @@ double ProductRate() {
 // cuBLASLt's own time for the products of all layers.
 double LayerProductSeconds(const ModelConfig& c, uint32_t rows) {
   const uint32_t q = c.heads * c.head_dim;
+  const bool has_experts = c.moe.experts > 0;
+  const uint32_t ffn = has_experts ? c.moe.ffn_size : c.ffn_size;
+  const uint32_t parts = std::max(c.moe.experts, 1U);
+  const uint32_t rows_each = has_experts ? rows * c.moe.experts_used / parts : rows;
   return c.layers * (ProductSeconds(q + 2 * c.kv_heads * c.head_dim, c.hidden_size, rows) +
                      ProductSeconds(c.hidden_size, q, rows) +
-                     ProductSeconds(2 * c.ffn_size, c.hidden_size, rows) +
-                     ProductSeconds(c.hidden_size, c.ffn_size, rows));
+                     parts * (ProductSeconds(2 * ffn, c.hidden_size, rows_each) +
+                              ProductSeconds(c.hidden_size, ffn, rows_each)));
 }
 
 struct Limits {
@@ -108,11 +116,21 @@ struct Limits {
   double key_bytes;
 };
 
-// Numbers of all matrices that a step multiplies: those of the layers, and the head.
-double LayerWeightCount(const ModelConfig& c) {
+// How many experts of a layer are read, if each of `rows` rows chooses at random.
+double ExpertsRead(const ModelConfig& c, double rows) {
+  if (c.moe.experts == 0) return 0;
+  const double missed = 1 - 1.0 * c.moe.experts_used / c.moe.experts;  // by one row
+  return c.moe.experts * (1 - std::pow(missed, rows));
+}
+
+// Numbers of the matrices that a step multiplies: those of the layers, with so many of the experts
+// of each, and the head.
+double LayerWeightCount(const ModelConfig& c, double experts) {
   const double qkv = 1.0 * (c.heads + 2 * c.kv_heads) * c.head_dim * c.hidden_size;
   const double o = 1.0 * c.heads * c.head_dim * c.hidden_size;
-  return c.layers * (qkv + o + 3.0 * c.ffn_size * c.hidden_size);
+  const double feed_forward =
+      c.moe.experts == 0 ? 3.0 * c.ffn_size : 3.0 * experts * c.moe.ffn_size + c.moe.experts;
+  return c.layers * (qkv + o + feed_forward * c.hidden_size);
 }
 double HeadWeightCount(const ModelConfig& c) {
   return 1.0 * c.vocab_size * c.hidden_size;
@@ -122,8 +140,9 @@ double HeadWeightCount(const ModelConfig& c) {
 // and all of them `shared` keys in common.
 double RoofOf(const ModelConfig& c, const Limits& limits, double rows, double context,
               double shared = 0) {
-  const double bytes = LayerWeightCount(c) * limits.weight_bytes + HeadWeightCount(c) * 2;
-  const double weights = LayerWeightCount(c) + HeadWeightCount(c);
+  const double bytes = LayerWeightCount(c, ExpertsRead(c, rows)) * limits.weight_bytes +
+                       HeadWeightCount(c) * 2;
+  const double weights = LayerWeightCount(c, c.moe.experts_used) + HeadWeightCount(c);
   const double products =
       std::max(bytes / limits.bytes_per_s, 2 * weights * rows / limits.flop_per_s);
   const double key_bytes = 2.0 * c.layers * c.kv_heads * c.head_dim * limits.key_bytes;
@@ -147,11 +166,29 @@ class RandomTokens {
   std::mt19937 random_{42};
 };
 
+// While it lives, profilers see what runs on the device (ncu --profile-from-start off).
+class Profiled {
+ public:
+  Profiled() { Call("cuProfilerStart"); }
+  ~Profiled() { Call("cuProfilerStop"); }
+
+ private:
+  static void Call(const char* name) {
+    static void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (driver == nullptr) return;
+    if (void* const function = dlsym(driver, name)) reinterpret_cast<int (*)()>(function)();
+  }
+};
+
 // Seconds that a step takes in a chained decode.
 double Chained(BareLoop& loop, std::vector<Sequence>& sequences, uint32_t steps) {
   const auto begin = Clock::now();
   loop.Chain(sequences, steps);
   return Seconds(begin) / steps;
+}
+double ChainedAndProfiled(BareLoop& loop, std::vector<Sequence>& sequences, uint32_t steps) {
+  const Profiled profiled;
+  return Chained(loop, sequences, steps);
 }
 
 void Reserve(std::vector<Sequence>& sequences, uint32_t tokens, uint32_t page_tokens,
@@ -163,7 +200,9 @@ void Reserve(std::vector<Sequence>& sequences, uint32_t tokens, uint32_t page_to
   }
 }
 
-int Run(const std::string& shape, bool quick, const CudaOptions& options) {
+// Measures the parts whose name is `only`, or all of them if it is empty.
+int Run(const std::string& shape, bool quick, std::string_view only, const CudaOptions& options) {
+  const auto wanted = [&](std::string_view part) { return only.empty() || part == only; };
   nlohmann::ordered_json result;
   const ModelConfig config = ShapeOf(shape);
   const CudaStatus status = FindCudaDevices();
@@ -196,6 +235,7 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
   const uint32_t batches[] = {1, 8, 64, 256};
   for (const uint32_t count : batches) {
     const uint32_t pages_each = (kContext + 3 * steps) / page_tokens + 2;
+    if (!wanted(fmt::format("decode_{}", count))) continue;
     if (uint64_t{count} * pages_each > device->info().total_pages) continue;
     std::vector<Sequence> sequences(count);
     uint32_t next_page = 0;
@@ -207,7 +247,7 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
     Reserve(sequences, kContext + 3 * steps, page_tokens, next_page);
     Chained(loop, sequences, 8);
     for (Sequence& sequence : sequences) sequence.tokens = kContext - steps / 2;
-    const double chained = Chained(loop, sequences, steps);
+    const double chained = ChainedAndProfiled(loop, sequences, steps);
     for (Sequence& sequence : sequences) sequence.tokens = kContext - steps / 2;
     const auto begin = Clock::now();
     for (uint32_t i = 0; i < steps; ++i) loop.Step(sequences);
@@ -220,7 +260,7 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
     fmt::print(stderr, "decode {}: {:.3f} ms, {:.3f} of the roof\n", count, chained * 1e3,
                roof / chained);
   }
-  {  // 64 sequences behind one prefix
+  if (wanted("prefix_64")) {  // 64 sequences behind one prefix
     constexpr uint32_t kPrefix = 16'384;
     constexpr uint32_t kOwn = 64;
     std::vector<Sequence> sequences(64);
@@ -235,20 +275,21 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
     Reserve(sequences, kPrefix + kOwn + 2 * steps, page_tokens, next_page);
     Chained(loop, sequences, 8);
     for (Sequence& sequence : sequences) sequence.tokens = kPrefix + kOwn;
-    const double seconds = Chained(loop, sequences, steps);
+    const double seconds = ChainedAndProfiled(loop, sequences, steps);
     const double roof = RoofOf(config, limits, 64, kOwn + steps / 2.0, kPrefix);
     result["prefix_64_ms"] = seconds * 1e3;
     result["prefix_64_roof_share"] = roof / seconds;
     fmt::print(stderr, "64 behind a prefix: {:.3f} ms, {:.3f} of the roof\n", seconds * 1e3,
                roof / seconds);
   }
-  {  // prefill
+  if (wanted("prefill_2048")) {
     constexpr uint32_t kTokens = 2048;
     double best = 1e9;
     for (int i = 0; i < 5; ++i) {
       loop.Reset();
       Sequence sequence;
       const auto tokens = random.Take(kTokens);
+      const Profiled profiled;
       const auto begin = Clock::now();
       loop.Feed(sequence, tokens);
       best = std::min(best, Seconds(begin));
@@ -305,6 +346,7 @@ bool IsType(std::string_view value) {
 int main(int argc, char** argv) {
   std::string shape = "8b";
   std::string model;
+  std::string only;
   bool quick = false;
   pie::CudaOptions options{.max_batch_tokens = 2048};
   for (int i = 1; i < argc; ++i) {
@@ -315,6 +357,9 @@ int main(int argc, char** argv) {
       ++i;
     } else if (flag == "--open" && *value != 0) {
       model = value;
+      ++i;
+    } else if (flag == "--only" && *value != 0) {
+      only = value;
       ++i;
     } else if (flag == "--quick") {
       quick = true;
@@ -333,12 +378,12 @@ int main(int argc, char** argv) {
       ++i;
     } else {
       fmt::print(stderr,
-                 "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] "
+                 "usage: pie-gpu-bench [--shape 8b|1b|0.6b|30b-a3b] [--quick] [--deterministic] "
                  "[--weights bf16|fp8] [--kv bf16|fp8] [--without products|attention] "
-                 "[--open MODEL]\n");
+                 "[--only PART] [--open MODEL]\n");
       return 2;
     }
   }
   if (!model.empty()) return pie::MeasureOpening(model, options);
-  return pie::Run(shape, quick, options);
+  return pie::Run(shape, quick, only, options);
 }

@@ -1,15 +1,21 @@
 // pie-gpu-engine-bench: measures the engine on the CUDA device, on random weights of real shapes.
 // Prints one flat JSON object.
 //
-//   pie-gpu-engine-bench tax      [--shape 8b|1b|0.6b] [--rounds 6] [--tokens 96] GUEST.wasm
-//   pie-gpu-engine-bench contexts [--shape 8b|1b|0.6b] [--folder /dev/shm] GUEST.wasm
+//   pie-gpu-engine-bench tax      [--shape SHAPE] [--rounds 6] [--tokens 96] [--crew N] GUEST.wasm
+//   pie-gpu-engine-bench contexts [--shape SHAPE] [--folder /dev/shm] [--huge-folder PATH]
+//                                 GUEST.wasm
+//
+// The shapes are 8b, 1b, 0.6b and 30b-a3b (gpu_shapes.h).
 //
 // `tax`: what it costs that programs drive the model. The time per token of inferlets is compared
 // with that of a bare loop, right before and right after, which puts the same batches to the device
 // without the engine: two at a time for chained inferlets, one by one for stepped ones.
 //
 // `contexts`: how soon the first token of an inferlet comes whose prompt is in the prefix cache,
-// and how fast contexts are saved and opened. Choose a folder whose files are in memory.
+// and how fast contexts are saved and opened. Choose a folder whose files are in memory. Files of
+// as many bytes are also written from ordinary memory: by one thread with write(2), and as contexts
+// are saved. So the folder's own limits are known. The same is measured in a second folder, if one
+// is given; its keys begin with "huge_". It is meant to be a tmpfs with huge pages.
 //
 // The shape "dummy" is the dummy device, to try the program on a machine without a GPU.
 #include <fmt/format.h>
@@ -19,10 +25,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,9 +39,11 @@
 #include "backend/asynchronous.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/dummy/dummy_backend.h"
+#include "base/thread_team.h"
 #include "gpu_shapes.h"
 #include "host/context.h"
 #include "host/snapshots.h"
+#include "kv/snapshot_file.h"
 #include "must.h"
 #include "speech/dummy_model.h"
 #include "tax_guests.h"
@@ -50,24 +61,27 @@ struct Options {
   std::string shape = "8b";
   std::string guest;
   std::string folder = "/dev/shm";
+  std::string huge_folder;
   std::vector<uint32_t> batches = {1, 64};
   uint32_t rounds = 6;
   uint32_t tokens = 96;  // length of each generation
   uint32_t prefix = 16'384;
   uint32_t saved = 32'768;
+  uint32_t latency_us = 1000;         // of the dummy device
+  std::optional<size_t> crew;         // threads that help to run inferlets
 };
 
 double Ms(Steady::time_point since) {
   return std::chrono::duration<double, std::milli>(Steady::now() - since).count();
 }
 
-std::unique_ptr<Backend> OpenDevice(const std::string& shape) {
-  if (shape == "dummy") {
+std::unique_ptr<Backend> OpenDevice(const Options& options) {
+  if (options.shape == "dummy") {
     return MakeAsynchronous(
         MakeDummyBackend({.vocab_size = 32'000, .page_tokens = 32, .total_pages = 1 << 13}),
-        {.batches_in_flight = 2, .latency_us = 1000});
+        {.batches_in_flight = 2, .latency_us = options.latency_us});
   }
-  return Must(MakeRandomCudaBackend(ShapeOf(shape), {.max_batch_tokens = 2048}));
+  return Must(MakeRandomCudaBackend(ShapeOf(options.shape), {.max_batch_tokens = 2048}));
 }
 
 // Compares one way of driving the model with its bare loop.
@@ -121,7 +135,8 @@ class Comparison {
 };
 
 void Taxes(const Options& options, Backend& device, Results& results) {
-  Guests guests(options.guest, MakeDummyModel("default", device.info().vocab_size), device, true);
+  Guests guests(options.guest, MakeDummyModel("default", device.info().vocab_size), device,
+                {.crew_threads = options.crew});
   for (const uint32_t batch : options.batches) {
     BareGenerations bare(device, batch, kPrompt, options.tokens);
     bare.Chain();  // warm
@@ -136,7 +151,8 @@ void Taxes(const Options& options, Backend& device, Results& results) {
 
 // Launches an inferlet whose prompt is in the prefix cache, again and again.
 void WarmPrefix(const Options& options, Backend& device, Results& results) {
-  Guests guests(options.guest, MakeDummyModel("default", device.info().vocab_size), device, true);
+  Guests guests(options.guest, MakeDummyModel("default", device.info().vocab_size), device,
+                {.crew_threads = options.crew});
   auto start = Steady::now();
   const double token = guests.Run("first", 1, 1, options.prefix)[0];
   results["cold_prefix_ms"] = Ms(start);
@@ -169,13 +185,46 @@ void Feed(host::Context& context, uint32_t count, uint32_t seed) {
   Must(result.get());
 }
 
+// Writes `pages` pages of `page_bytes` bytes to the folder, twice in two ways. The first time, the
+// system's memory may be new.
+void WriteFiles(const std::string& folder, uint32_t pages, size_t page_bytes,
+                const std::string& prefix, Results& results) {
+  const double gb = static_cast<double>(pages) * static_cast<double>(page_bytes) / 1e9;
+  ThreadTeam team("bench", ThreadTeam::Size(12));
+  const std::vector<std::byte> content(team.threads() * page_bytes, std::byte{1});
+  const auto page = [&](size_t i) {
+    return std::span(content).subspan(i % team.threads() * page_bytes, page_bytes);
+  };
+  for (int round = 0; round < 2; ++round) {
+    auto start = Steady::now();
+    {
+      std::ofstream file(folder + "/plain", std::ios::binary);
+      for (uint32_t i = 0; i < pages; ++i) {
+        file.write(reinterpret_cast<const char*>(page(i).data()),
+                   static_cast<std::streamsize>(page_bytes));
+      }
+    }
+    results[prefix + "folder_write_gb_s"] = gb / Ms(start) * 1e3;
+    std::filesystem::remove(folder + "/plain");
+    start = Steady::now();
+    SnapshotWriter writer = Must(SnapshotWriter::Create(folder));
+    Must(writer.Reserve(pages * (page_bytes + sizeof(uint64_t))));
+    team.Run(pages, [&](size_t i) { Must(writer.WritePage(static_cast<uint32_t>(i), page(i))); });
+    results[prefix + "folder_save_gb_s"] = gb / Ms(start) * 1e3;
+  }
+  fmt::print(stderr, "the folder: {:.1f} GB/s by one thread, {:.1f} GB/s as contexts are saved\n",
+             results[prefix + "folder_write_gb_s"].get<double>(),
+             results[prefix + "folder_save_gb_s"].get<double>());
+}
+
 // Saves and opens a context. Opening ends with a pass of one token, which brings the pages into the
 // device; the time that the pass itself takes is subtracted.
-void Snapshots(const Options& options, Backend& device, Results& results) {
+void Snapshots(const Options& options, const std::string& where, const std::string& prefix,
+               Backend& device, Results& results) {
   namespace fs = std::filesystem;
-  std::string folder = (fs::path(options.folder) / "pie-gpu-bench-XXXXXX").string();
+  std::string folder = (fs::path(where) / "pie-gpu-bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) {
-    Must<int>(Fail(Code::kUnavailable, "{} cannot be written", options.folder));
+    Must<int>(Fail(Code::kUnavailable, "{} cannot be written", where));
   }
   Steps steps;
   host::Limits limits;
@@ -207,12 +256,13 @@ void Snapshots(const Options& options, Backend& device, Results& results) {
       Feed(*opened, 1, 5);
       open.push_back(Ms(start) - pass);
     }
+    WriteFiles(folder, pages, scheduler.info().page_bytes, prefix, results);
     const double gb = static_cast<double>(pages) * scheduler.info().page_bytes / 1e9;
     results["snapshot_gb"] = gb;
-    results["save_gb_s"] = gb / Median(save) * 1e3;
-    results["open_gb_s"] = gb / Median(open) * 1e3;
-    fmt::print(stderr, "{} tokens, {:.2f} GB: save {:.1f} GB/s, open {:.1f} GB/s\n", options.saved,
-               gb, gb / Median(save) * 1e3, gb / Median(open) * 1e3);
+    results[prefix + "save_gb_s"] = gb / Median(save) * 1e3;
+    results[prefix + "open_gb_s"] = gb / Median(open) * 1e3;
+    fmt::print(stderr, "{}: {} tokens, {:.2f} GB: save {:.1f} GB/s, open {:.1f} GB/s\n", where,
+               options.saved, gb, gb / Median(save) * 1e3, gb / Median(open) * 1e3);
   }
   fs::remove_all(folder);
 }
@@ -227,7 +277,9 @@ int main(int argc, char** argv) {
   CLI::App* const tax = app.add_subcommand("tax", "what it costs that programs drive the model");
   CLI::App* const contexts = app.add_subcommand("contexts", "warm prefixes, saving and opening");
   for (CLI::App* const command : {tax, contexts}) {
-    command->add_option("--shape", options.shape, "8b, 1b, 0.6b, or dummy");
+    command->add_option("--shape", options.shape, "8b, 1b, 0.6b, 30b-a3b, or dummy");
+    command->add_option("--latency-us", options.latency_us, "a batch's time, of the dummy device");
+    command->add_option("--crew", options.crew, "threads that help the step thread");
     command->add_option("guest", options.guest, "bench-guest.wasm")->required();
   }
   tax->add_option("--batches", options.batches, "how many inferlets generate at once")
@@ -235,16 +287,20 @@ int main(int argc, char** argv) {
   tax->add_option("--rounds", options.rounds, "rounds of measuring each mode once");
   tax->add_option("--tokens", options.tokens, "length of each generation");
   contexts->add_option("--folder", options.folder, "where contexts are saved");
+  contexts->add_option("--huge-folder", options.huge_folder, "a second folder, in huge pages");
   contexts->add_option("--prefix", options.prefix, "tokens of the warm prefix");
   contexts->add_option("--saved", options.saved, "tokens of the context that is saved");
   CLI11_PARSE(app, argc, argv);
   pie::Results results;
   results["shape"] = options.shape;
-  const auto device = pie::OpenDevice(options.shape);
+  const auto device = pie::OpenDevice(options);
   if (*tax) pie::Taxes(options, *device, results);
   if (*contexts) {
     pie::WarmPrefix(options, *device, results);
-    pie::Snapshots(options, *device, results);
+    pie::Snapshots(options, options.folder, "", *device, results);
+    if (!options.huge_folder.empty()) {
+      pie::Snapshots(options, options.huge_folder, "huge_", *device, results);
+    }
   }
   fmt::print("{}\n", results.dump(2));
   return 0;

@@ -37,8 +37,20 @@ ModelConfig ShapeOf(const std::string& name) {
     config.vocab_size = 151'936;
     config.tied_embeddings = true;
     config.rope.theta = 1'000'000;
+  } else if (name == "30b-a3b") {  // Qwen3 30B-A3B
+    config.architecture = Architecture::kQwen3Moe;
+    config.qk_norm = QkNorm::kHead;
+    config.layers = 48;
+    config.hidden_size = 2048;
+    config.heads = 32;
+    config.kv_heads = 4;
+    config.ffn_size = 6144;  // not used: every layer has experts
+    config.moe = {.experts = 128, .experts_used = 8, .ffn_size = 768};
+    config.vocab_size = 151'936;
+    config.norm_eps = 1e-6F;
+    config.rope.theta = 1'000'000;
   } else {
-    Must<int>(Fail(Code::kInvalid, "unknown shape '{}'; use 8b, 1b or 0.6b", name));
+    Must<int>(Fail(Code::kInvalid, "unknown shape '{}'; use 8b, 1b, 0.6b or 30b-a3b", name));
   }
   config.rope.dims = config.head_dim;
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));

@@ -15,17 +15,19 @@ explains all figures.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "build/bench-cuda.json"
 GUEST = ROOT / "build/guests/bench-guest.wasm"
-SHAPES = ("8b", "1b", "0.6b")
+SHAPES = ("8b", "1b", "0.6b", "30b-a3b")
 # Files here are in memory, so that saving is not limited by a disk.
 MEMORY_FOLDER = Path("/dev/shm")
 MODEL_BYTES = 5_000_000_000
@@ -52,7 +54,7 @@ def measure_device(runs: Runs, flags: list[str]) -> Figures:
     for shape in SHAPES:
         runs[shape] = _run([program, "--shape", shape, *flags])
     runs["8b-fp8"] = _run([program, "--weights", "fp8", "--kv", "fp8", *flags])
-    large, small, fp8 = runs["8b"], runs["0.6b"], runs["8b-fp8"]
+    large, small, fp8, moe = runs["8b"], runs["0.6b"], runs["8b-fp8"], runs["30b-a3b"]
     return {
         "gpu_b1_roof_share": large["decode_1_roof_share"],
         "gpu_b64_roof_share": large["decode_64_roof_share"],
@@ -62,6 +64,8 @@ def measure_device(runs: Runs, flags: list[str]) -> Figures:
         "gpu_fp8_b1_roof_share": fp8["decode_1_roof_share"],
         "gpu_fp8_b64_roof_share": fp8["decode_64_roof_share"],
         "gpu_small_b1_roof_share": small["decode_1_roof_share"],
+        "gpu_moe_b1_roof_share": moe["decode_1_roof_share"],
+        "gpu_moe_b64_roof_share": moe["decode_64_roof_share"],
     }
 
 
@@ -106,14 +110,11 @@ def measure_engine(runs: Runs, flags: list[str]) -> Figures:
         "gpu_tax_stepped_b64": large["tax_stepped_b64"],
         "gpu_tax_small_chained_b1": small["tax_chained_b1"],
     }
-    contexts = runs["contexts-8b"] = _run(
-        [program, "contexts", "--folder", _folder_for(SAVED_BYTES), GUEST]
-    )
-    return figures | {
-        "gpu_warm_prefix_ms": contexts["warm_prefix_ms"],
-        "gpu_save_gb_s": contexts["save_gb_s"],
-        "gpu_open_gb_s": contexts["open_gb_s"],
-    }
+    with _huge_pages(SAVED_BYTES) as huge:
+        command = [program, "contexts", "--folder", _folder_for(SAVED_BYTES), GUEST]
+        contexts = runs["contexts-8b"] = _run(command + (["--huge-folder", huge] if huge else []))
+    keys = ("warm_prefix_ms", "save_gb_s", "open_gb_s", "huge_save_gb_s", "huge_open_gb_s")
+    return figures | {f"gpu_{key}": contexts[key] for key in keys if key in contexts}
 
 
 def measure_loading(runs: Runs, _flags: list[str]) -> Figures:
@@ -132,6 +133,23 @@ def _folder_for(size: int) -> Path:
         return MEMORY_FOLDER
     print(f"{MEMORY_FOLDER} is too small: files of {size / 1e9:.0f} GB go to a disk", flush=True)
     return ROOT / "build"
+
+
+@contextlib.contextmanager
+def _huge_pages(size: int) -> Iterator[Path | None]:
+    """A folder for files of this size in huge pages of memory, if this process may mount one."""
+    with tempfile.TemporaryDirectory() as folder:
+        # Room for the files that are about to be removed, too.
+        options = f"huge=within_size,size={2 * size}"
+        mount = ["mount", "-t", "tmpfs", "-o", options, "pie-bench", folder]
+        if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+            print("no folder in huge pages: this process may mount none", flush=True)
+            yield None
+            return
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", folder], check=True)
 
 
 PARTS = {

@@ -79,7 +79,7 @@ int Main(const Options& options) {
   TakePages(*backend);
   // Agents that send their prompts again must not find them in the cache.
   Guests guests(options.guest, Must(OpenModel(options.model, "default")), *backend,
-                options.agents == 0);
+                {.prefix = {.share = options.agents == 0}});
   nlohmann::ordered_json results;
   if (options.agents > 0) {
     Agents(guests, options.agents, results);

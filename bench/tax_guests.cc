@@ -89,12 +89,12 @@ double BareGenerations::Chain() {
   return Median(std::move(periods));
 }
 
-Guests::Guests(const std::string& file, Model model, Backend& whole, bool prefix_cache) {
+Guests::Guests(const std::string& file, Model model, Backend& whole,
+               const SchedulerOptions& scheduling) {
   host::EngineOptions options;
   options.models.push_back(
       {std::move(model),
-       std::make_unique<Scheduler>(std::make_unique<LowerHalf>(whole, steps_),
-                                   SchedulerOptions{.prefix = {.share = prefix_cache}})});
+       std::make_unique<Scheduler>(std::make_unique<LowerHalf>(whole, steps_), scheduling)});
   engine_ = Must(host::Engine::Start(std::move(options)));
   std::ifstream wasm(file, std::ios::binary);
   host::Manifest manifest;

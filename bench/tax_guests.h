@@ -89,7 +89,7 @@ class BareGenerations {
 class Guests {
  public:
   // `file` is bench-guest.wasm.
-  Guests(const std::string& file, Model model, Backend& whole, bool prefix_cache);
+  Guests(const std::string& file, Model model, Backend& whole, const SchedulerOptions& options);
 
   // Runs `count` inferlets at once. Returns what each of them returned.
   std::vector<double> Run(const char* mode, uint32_t count, uint32_t n, uint32_t prompt);

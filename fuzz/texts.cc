@@ -115,7 +115,9 @@ std::string MakeSnapshot(Dice& dice) {
   std::string bytes(reinterpret_cast<const char*>(head.data()), head.size());
   for (uint32_t page = 0; page < pages; ++page) {
     const std::vector<std::byte> content(page_bytes, std::byte{7});
-    const uint64_t sum = PageChecksum(page, content);
+    PageChecksum checksum(page);
+    checksum.Add(content);
+    const uint64_t sum = checksum.Sum();
     bytes.append(page_bytes, '\7');
     bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
   }

@@ -38,6 +38,8 @@ struct BackendInfo {
   // How many batches may be in flight: submitted, and not waited for. A device that takes more than
   // one runs asynchronously, and understands carried tokens (batch.h).
   uint32_t batches_in_flight = 1;
+  // It does not compute on the processors of the host, which are idle while a batch runs.
+  bool leaves_processors = false;
   // A stored page loads only where page_bytes, layout and fingerprint match.
   size_t page_bytes = 0;
   std::string layout;       // how a page is laid out: type, heads, layers, tokens

@@ -43,7 +43,7 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
     // Everything after the page is lost as well, because the file ends before it.
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     const uintptr_t first = address / page * page;
-    void* const zeros = mmap(reinterpret_cast<void*>(first), end - first, PROT_READ,
+    void* const zeros = mmap(reinterpret_cast<void*>(first), end - first, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     if (zeros == MAP_FAILED) break;
     slots[i].lost.store(true, std::memory_order_release);

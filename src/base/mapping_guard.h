@@ -1,7 +1,8 @@
 // MappingGuard: keeps the process alive when a file that it has mapped is truncated by another
 // process. Reading beyond the new end of such a file raises SIGBUS, which would end the process.
 // While a guard exists, the lost part of the mapping reads as zeros instead, and `lost` says so. A
-// reader checks `lost` after reading, and reports the file as damaged.
+// reader checks `lost` after reading, and reports the file as damaged. What is written to the lost
+// part goes nowhere.
 //
 // Any thread may make guards and read mappings. A guard costs nothing until something is lost. At
 // most 16,384 mappings can be guarded; further ones are not.

@@ -46,6 +46,19 @@ TEST_F(MappingGuardTest, WhatIsLostReadsAsZeros) {
   EXPECT_EQ(At(kBytes - 1), 0);
 }
 
+TEST_F(MappingGuardTest, WritingToWhatIsLostIsNoFault) {
+  auto* const map =
+      static_cast<std::byte*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0));
+  ASSERT_NE(map, MAP_FAILED);
+  {
+    const MappingGuard guard({map, kBytes});
+    ASSERT_EQ(ftruncate(fd_, kBytes / 2), 0);
+    static_cast<volatile std::byte*>(map)[kBytes - 1] = std::byte{1};
+    EXPECT_TRUE(guard.lost());
+  }
+  munmap(map, kBytes);
+}
+
 TEST_F(MappingGuardTest, AGuardCanBeMovedAndUsedAgain) {
   for (int i = 0; i < 100; ++i) {
     MappingGuard guard(bytes());

@@ -122,7 +122,7 @@ Status Import(const Arguments& arguments) {
   const uint64_t bytes = SnapshotBytes(info, (*from)->rows());
   SnapshotWriter to = PIE_TRY(place->store.Begin(key, bytes));
   PIE_RETURN_IF_ERROR(CopyPages(**from, info, to));
-  PIE_RETURN_IF_ERROR(place->store.Commit(key, std::move(to), bytes));
+  PIE_RETURN_IF_ERROR(place->store.Commit(key, to, bytes));
   fmt::print("'{}' of {} on {}: {} tokens\n", Printable(info.name), Printable(info.user),
              Printable(info.model), (*from)->rows().size());
   return {};

@@ -172,7 +172,7 @@ Result<SnapshotWriter> SnapshotStore::Begin(const Key& key, uint64_t bytes) cons
   return SnapshotWriter::Create(folder);
 }
 
-Status SnapshotStore::Commit(const Key& key, SnapshotWriter writer, uint64_t bytes) const {
+Status SnapshotStore::Commit(const Key& key, SnapshotWriter& writer, uint64_t bytes) const {
   PIE_RETURN_IF_ERROR(writer.Sync());
   {
     const FolderLock lock(FolderOf(key.user));

@@ -41,8 +41,9 @@ class SnapshotStore {
 
   // Creates an unnamed file of `bytes` bytes for `key`. Fails if it would exceed the user's quota.
   Result<SnapshotWriter> Begin(const Key& key, uint64_t bytes) const;
-  // Flushes the complete file to the disk and gives it its name. It replaces an older snapshot.
-  Status Commit(const Key& key, SnapshotWriter writer, uint64_t bytes) const;
+  // Flushes the complete file to the disk and gives it its name. It replaces an older snapshot,
+  // whose space is freed when the writer is destroyed.
+  Status Commit(const Key& key, SnapshotWriter& writer, uint64_t bytes) const;
 
   std::vector<Entry> List() const;
   // The snapshots of one user, at most `most` of them.

@@ -79,7 +79,9 @@ class Snapshots {
   }
   Result<std::unique_ptr<Context>> FromFile(std::shared_ptr<SnapshotFile> file, uint32_t model,
                                             const CacheSalt& salt) const;
-  Status WriteFile(std::string_view user, const std::string& name, const Context& context) const;
+  // The writer has done its work. Its destructor may take long.
+  Result<SnapshotWriter> WriteFile(std::string_view user, const std::string& name,
+                                   const Context& context) const;
   // The adapters that the rows name.
   Result<std::vector<SnapshotAdapter>> AdaptersOf(std::string_view user, uint32_t model,
                                                   const Rows& rows) const;

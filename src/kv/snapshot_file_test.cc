@@ -1,7 +1,14 @@
 #include "kv/snapshot_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -127,7 +134,14 @@ TEST(SnapshotFile, ChecksumsStayTheSame) {
                                   {100U, 0x70c292e826982507ULL},
                                   {4109U, 0x09e677b6f005666eULL}}) {
     while (bytes.size() < size) bytes.push_back(static_cast<std::byte>(bytes.size() * 37 + 11));
-    EXPECT_EQ(PageChecksum(3, bytes), sum) << size;
+    PageChecksum whole(3);
+    whole.Add(bytes);
+    EXPECT_EQ(whole.Sum(), sum) << size;
+    PageChecksum pieces(3);
+    const size_t middle = bytes.size() / 2 / PageChecksum::kAlign * PageChecksum::kAlign;
+    pieces.Add(std::span(bytes).first(middle));
+    pieces.Add(std::span(bytes).subspan(middle));
+    EXPECT_EQ(pieces.Sum(), sum) << size;
   }
 }
 
@@ -253,6 +267,119 @@ TEST_F(SnapshotFileTest, AFullDiskLeavesTheOldOne) {
   EXPECT_NE(saved.error().text.find("disk is full"), std::string::npos) << saved.error().text;
   EXPECT_EQ(Bytes(folder_ + "/one"), before);
   EXPECT_EQ(Files(), 1U);
+}
+
+// Large files in memory are written through mappings, several pages at a time.
+class LargeSnapshotTest : public SnapshotFileTest {
+ protected:
+  static constexpr uint32_t kPages = 20;
+  static constexpr size_t kRoom = size_t{1} << 30;
+
+  LargeSnapshotTest() {
+    info_.page_bytes = (size_t{4} << 20) + 24;
+    content_ = PageContent(0);
+  }
+  std::vector<std::byte> Content(uint32_t index) const {
+    std::vector<std::byte> page = content_;
+    page.front() = page.back() = std::byte(index);
+    return page;
+  }
+  uint64_t bytes() const { return kPages * (info_.page_bytes + 8); }
+  Status SaveLarge(const std::string& folder) {
+    auto writer = SnapshotWriter::Create(folder);
+    if (!writer) return std::unexpected(writer.error());
+    const std::vector<std::byte> head = SnapshotHead(info_, rows_.view());
+    PIE_RETURN_IF_ERROR(writer->Reserve(head.size() + bytes()));
+    PIE_RETURN_IF_ERROR(writer->Write(head));
+    std::atomic<bool> failed = false;
+    Status status;
+    ThreadTeam("test", 4).Run(kPages, [&](size_t i) {
+      const auto index = static_cast<uint32_t>(i);
+      Status written = writer->WritePage(index, Content(index));
+      if (!written && !failed.exchange(true)) status = std::move(written);
+    });
+    PIE_RETURN_IF_ERROR(status);
+    PIE_RETURN_IF_ERROR(writer->Sync());
+    return writer->Commit("large");
+  }
+  void SetUp() override {
+    SnapshotFileTest::SetUp();
+    rows_ = {};
+    for (uint32_t i = 0; i < kPages * info_.page_tokens; ++i) {
+      rows_.tokens.push_back(i);
+      rows_.positions.push_back(i);
+    }
+    info_.committed_pages = kPages;
+    info_.working_pages = info_.working_tokens = 0;
+  }
+  void ExpectWhole(const std::string& path) {
+    const auto file = SnapshotFile::Open(path);
+    ASSERT_TRUE(file) << file.error().text;
+    ASSERT_EQ((*file)->pages(), kPages);
+    std::vector<std::byte> room(info_.page_bytes);
+    for (uint32_t i = 0; i < kPages; ++i) {
+      const auto page = (*file)->Page(i);
+      ASSERT_TRUE(page) << page.error().text;
+      EXPECT_TRUE(std::ranges::equal(*page, Content(i))) << i;
+      ASSERT_TRUE((*file)->ReadPage(i, room));
+      EXPECT_TRUE(std::ranges::equal(room, Content(i))) << i;
+    }
+  }
+
+  std::vector<std::byte> content_;
+};
+
+TEST_F(LargeSnapshotTest, OnADisk) {
+  ASSERT_TRUE(SaveLarge(folder_));
+  ExpectWhole(folder_ + "/large");
+}
+
+TEST_F(LargeSnapshotTest, InMemory) {
+  struct statfs system = {};
+  std::string folder = "/dev/shm/pie-snapshot-XXXXXX";
+  if (statfs("/dev/shm", &system) != 0 || system.f_type != TMPFS_MAGIC ||
+      system.f_bavail * static_cast<uint64_t>(system.f_bsize) < kRoom ||
+      mkdtemp(folder.data()) == nullptr) {
+    GTEST_SKIP() << "/dev/shm has no room";
+  }
+  for (int round = 0; round < 2; ++round) {  // the second file replaces the first
+    const Status saved = SaveLarge(folder);
+    EXPECT_TRUE(saved) << saved.error().text;
+    ExpectWhole(folder + "/large");
+  }
+  ASSERT_TRUE(SaveLarge(folder_));
+  EXPECT_TRUE(Bytes(folder + "/large") == Bytes(folder_ + "/large"));
+  std::filesystem::remove_all(folder);
+}
+
+// Runs in a process of its own, which may mount a file system that no other process sees.
+TEST_F(LargeSnapshotTest, AFullMemoryLeavesTheOldOne) {
+  enum : int { kGood, kCannotMount, kFirstFailed, kNoError, kOtherError, kLeftover, kChanged };
+  const std::string user = fmt::format("0 {} 1", getuid());
+  const std::string group = fmt::format("0 {} 1", getgid());
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) _exit(kCannotMount);
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/uid_map") << user;
+    std::ofstream("/proc/self/gid_map") << group;
+    const std::string size = fmt::format("size={}", bytes() * 3 / 2);
+    if (mount("none", folder_.c_str(), "tmpfs", 0, size.c_str()) != 0) _exit(kCannotMount);
+    if (!SaveLarge(folder_)) _exit(kFirstFailed);
+    const Status saved = SaveLarge(folder_);
+    if (saved) _exit(kNoError);
+    if (saved.error().code != Code::kExhausted || !saved.error().text.contains("disk is full")) {
+      _exit(kOtherError);
+    }
+    if (Files() != 1) _exit(kLeftover);
+    ExpectWhole(folder_ + "/large");
+    _exit(HasFailure() ? kChanged : kGood);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  if (WEXITSTATUS(status) == kCannotMount) GTEST_SKIP() << "this process may mount nothing";
+  EXPECT_EQ(WEXITSTATUS(status), kGood);
 }
 
 TEST_F(SnapshotFileTest, AWriterThatStopsLeavesNothing) {

@@ -83,6 +83,8 @@ struct SchedulerOptions {
   MemoryOptions memory;         // how pages are shared when there are too few
   uint32_t request_timeout_ms = 120'000;  // a pass that has waited this long fails; 0 = never
   bool chains = true;                     // false: callers must not ask for chains
+  // Threads that help to run guests (crew.h). None: as many as suit the machine and the device.
+  std::optional<size_t> crew_threads = std::nullopt;
   // For tests.
   bool check_integrity = false;      // count all pages after every step
   uint32_t suspend_every_steps = 0;  // suspend a lane after every n-th batch; 0 = never

@@ -54,7 +54,8 @@ StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQue
       memory_(options.memory, info_, pool_, lanes_, market_, time_),
       boarding_(info_, options_, pool_, flights_, lanes_, market_, memory_, time_),
       mover_(backend, info_, clock, lanes_, options.memory),
-      viewer_(pool_, lanes_, market_, info_.page_tokens, clock) {
+      viewer_(pool_, lanes_, market_, info_.page_tokens, clock),
+      crew_(options.crew_threads.value_or(info_.leaves_processors ? Crew::Size() : 0)) {
   stats_.pages_total = pool_.pages_total();
   board_.Write(stats_);
   if (options.memory.swap_pages > 0 && info_.page_bytes > 0) {
@@ -137,6 +138,7 @@ void StepLoop::Apply(command::CloseAccount&& command) {
 void StepLoop::Apply(command::UseMeanwhile&& command) {
   meanwhile_ = std::move(command.meanwhile);
   meanwhile_->Begin();
+  crew_.Begin(meanwhile_);
   backend_.SetMeanwhile(meanwhile_);
 }
 
@@ -184,8 +186,16 @@ void StepLoop::Submit() {
   boarding_.Assemble();
 }
 
+void StepLoop::ExpectGuests(const Flight& flight) {
+  if (!crew_.Helps(guests_woken_)) return;
+  const int64_t begin_ns = std::max(flight.submitted_ns, last_end_ns_);
+  crew_.Expect(guests_woken_, std::chrono::nanoseconds(begin_ns + time_.last_latency_ns -
+                                                       clock_.NowNs()));
+}
+
 void StepLoop::FinishOldest() {
   Flight& flight = flights_.oldest();
+  ExpectGuests(flight);
   Result<BatchOutput> output = std::unexpected(Error{});
   if (flight.ticket) {
     output = Contain(info_.name, [&] { return backend_.Wait(*flight.ticket); });
@@ -206,7 +216,9 @@ void StepLoop::FinishOldest() {
   SetTime(end_ns);
   // Passes that are expensive to read leave most of the time to others, if there are any.
   if (flight.reads_much) boarding_.DelayReading(end_ns + kTimeForOthers * time_.last_latency_ns);
+  if (crew_.Helps(guests_woken_)) crew_.Call(guests_woken_);
   Settle(flight, std::move(output));
+  guests_woken_ = states_.cohort().woken();
   flights_.RemoveOldest();
   suspension_due_ |=
       options_.suspend_every_steps > 0 && stats_.steps % options_.suspend_every_steps == 0;

@@ -16,6 +16,7 @@
 #include "kv/page_pool.h"
 #include "kv/prefix_index.h"
 #include "sched/boarding.h"
+#include "sched/crew.h"
 #include "sched/flights.h"
 #include "sched/lane_table.h"
 #include "sched/market.h"
@@ -71,6 +72,8 @@ class StepLoop {
   std::optional<Pause> Hold();
   void Submit();
   void FinishOldest();
+  // Tells the crew when the batch will end, if guests wait for it.
+  void ExpectGuests(const Flight& flight);
   void Settle(Flight& flight, Result<BatchOutput> output);
   // Nothing runs and nothing can start: how to wait for work. Waiting for pages has a limit.
   Pause Idle();
@@ -106,6 +109,8 @@ class StepLoop {
   PageMover mover_;
   Viewer viewer_;
   std::shared_ptr<Meanwhile> meanwhile_;
+  Crew crew_;
+  size_t guests_woken_ = 0;  // by the last batch that was settled
 
   CommandQueue::Drained drained_;              // a buffer that is reused
   std::optional<int64_t> gathering_since_ns_;  // when the next batch could first start

@@ -155,7 +155,7 @@ Status Store::WriteFile(const Key& key, const KvContent& content, bool killed) {
   for (uint32_t i = 0; i < (killed ? pages / 2 : pages); ++i) {
     PIE_RETURN_IF_ERROR(writer.WritePage(i, PIE_TRY(content.pages->Page(i))));
   }
-  return killed ? Status() : files_->Commit(file, std::move(writer), bytes);
+  return killed ? Status() : files_->Commit(file, writer, bytes);
 }
 
 }  // namespace pie::sim

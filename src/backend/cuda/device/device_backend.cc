@@ -103,6 +103,7 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name, uin
            .max_batch_members = options_.max_batch_members,
            .max_positions = config_.context_length,
            .batches_in_flight = 2,
+           .leaves_processors = true,
            .adapters = AdapterShapeOf(config_)};
   if (options_.max_positions != 0) {
     info_.max_positions = std::min(options_.max_positions, info_.max_positions);
@@ -244,18 +245,16 @@ Status DeviceBackend::Reserve(const StepPlan& plan) {
   return {};
 }
 
-std::optional<uint32_t> DeviceBackend::BucketOf(const StepPlan& plan) const {
+std::optional<DeviceBackend::Bucket> DeviceBackend::BucketOf(const StepPlan& plan) const {
   if (!options_.graphs || !plan.host_reads.empty() || !plan.state_rows.empty() ||
       plan.has_adapters || plan.header().probes > 0 || plan.rows == 0 ||
       plan.reads * 2 < plan.rows) {
     return std::nullopt;
   }
-  for (const uint32_t bucket : kBuckets) {
-    if (plan.rows <= bucket) {
-      return bucket <= options_.max_batch_tokens ? std::optional(bucket) : std::nullopt;
-    }
-  }
-  return std::nullopt;
+  const auto* const rows = std::ranges::lower_bound(kBuckets, plan.rows);
+  if (rows == std::end(kBuckets) || *rows > options_.max_batch_tokens) return std::nullopt;
+  return Bucket{
+      .rows = *rows, .large_tiles = plan.has_large_tiles, .partial_results = plan.has_parts};
 }
 
 SamplingInputs DeviceBackend::SamplingOf(uint32_t first_read) const {
@@ -269,35 +268,45 @@ SamplingInputs DeviceBackend::SamplingOf(uint32_t first_read) const {
   return sampling;
 }
 
-void DeviceBackend::LaunchBucket(uint32_t bucket, bool large_tiles) {
-  if (bucket == 1 && !large_tiles && runner_->has_resident()) {
+void DeviceBackend::LaunchBucket(const Bucket& bucket) {
+  if (bucket.rows == 1 && !bucket.large_tiles && runner_->has_resident()) {
     runner_->RunResident(chosen_);
   } else {
-    runner_->RunLayers({.count = bucket, .large_tiles = large_tiles}, chosen_);
-    runner_->RunLogits(0, bucket);
+    runner_->RunLayers({.count = bucket.rows,
+                        .large_tiles = bucket.large_tiles,
+                        .partial_results = bucket.partial_results},
+                       chosen_);
+    runner_->RunLogits(0, bucket.rows);
   }
-  RunSamples(SamplingOf(0), 0, kNone, bucket, stream_);
+  RunSamples(SamplingOf(0), 0, kNone, bucket.rows, stream_);
   RunPublish(reinterpret_cast<const StepHeader*>(step_), done_, stream_);
+}
+
+Graph DeviceBackend::Record(const Bucket& bucket) {
+  BeginCapture(stream_);
+  LaunchBucket(bucket);
+  return EndCapture(stream_);
 }
 
 // An empty step is run for every bucket: it chooses products by measurement, loads all kernels, and
 // is then recorded.
 void DeviceBackend::WarmUp() {
   Synchronize(stream_);
-  for (const uint32_t bucket : kBuckets) {
-    if (bucket > options_.max_batch_tokens) break;
-    runner_->Tune(bucket);
-    LaunchBucket(bucket, true);
+  for (const uint32_t rows : kBuckets) {
+    if (rows > options_.max_batch_tokens) break;
+    runner_->Tune(rows);
+    LaunchBucket({.rows = rows, .large_tiles = true, .partial_results = true});
     Synchronize(stream_);
-    BeginCapture(stream_);
-    LaunchBucket(bucket, false);
-    graphs_[{bucket, false}] = EndCapture(stream_);
+    for (const bool parts : {false, true}) {
+      const Bucket bucket{.rows = rows, .partial_results = parts};
+      graphs_[bucket] = Record(bucket);
+    }
   }
   runner_->Tune(options_.max_batch_tokens);
   Synchronize(stream_);
 }
 
-void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
+void DeviceBackend::LaunchStep(Flight& flight, const std::optional<Bucket>& bucket) {
   const StepPlan& plan = flight.plan;
   const StepHeader& header = plan.header();
   if (header.page_copies > 0) {
@@ -305,13 +314,9 @@ void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
                   reinterpret_cast<const uint32_t*>(step_ + header.copies), header.page_copies,
                   stream_);
   }
-  if (bucket > 0) {
-    Graph& graph = graphs_[{bucket, plan.has_large_tiles}];
-    if (graph == nullptr) {
-      BeginCapture(stream_);
-      LaunchBucket(bucket, plan.has_large_tiles);
-      graph = EndCapture(stream_);
-    }
+  if (bucket) {
+    Graph& graph = graphs_[*bucket];
+    if (graph == nullptr) graph = Record(*bucket);
     if (graph != nullptr) RunGraph(graph, stream_);
     return;
   }
@@ -390,7 +395,7 @@ Result<Backend::Ticket> DeviceBackend::Submit(const Batch& batch) {
   std::byte* const staging = staging_[ticket % StepBuilder::kRing];
   std::memcpy(staging, flight.plan.bytes.data(), flight.plan.bytes.size());
   CopyIn(step_, staging, flight.plan.bytes.size(), stream_);
-  LaunchStep(flight, BucketOf(flight.plan).value_or(0));
+  LaunchStep(flight, BucketOf(flight.plan));
   if (Status status = Check("a batch could not be started"); !status) {
     flights_.pop_back();
     return std::unexpected(status.error());

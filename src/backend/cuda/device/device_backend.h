@@ -1,6 +1,7 @@
 // The class behind cuda_backend.h. See there.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -65,10 +66,18 @@ class DeviceBackend final : public Backend {
   Status AllocatePages(size_t free_before);
   Status Reserve(const StepPlan& plan);
   void WarmUp();
-  // Launches everything after the copy of the inputs. With a `bucket`, for that many rows.
-  void LaunchStep(Flight& flight, uint32_t bucket);
-  void LaunchBucket(uint32_t bucket, bool large_tiles);
-  std::optional<uint32_t> BucketOf(const StepPlan& plan) const;
+  // What a recorded step is for.
+  struct Bucket {
+    uint32_t rows = 0;
+    bool large_tiles = false;
+    bool partial_results = false;
+    auto operator<=>(const Bucket&) const = default;
+  };
+  // Launches everything after the copy of the inputs, by the bucket's graph if there is one.
+  void LaunchStep(Flight& flight, const std::optional<Bucket>& bucket);
+  void LaunchBucket(const Bucket& bucket);
+  Graph Record(const Bucket& bucket);
+  std::optional<Bucket> BucketOf(const StepPlan& plan) const;
   SamplingInputs SamplingOf(uint32_t first_read) const;
   Status WaitForTicket(Ticket ticket);
   Status Check(const char* what);
@@ -101,7 +110,7 @@ class DeviceBackend final : public Backend {
   uint32_t output_values_ = 0;
   uint64_t* done_ = nullptr;  // pinned: the last ticket that has run
 
-  std::map<std::pair<uint32_t, bool>, Graph> graphs_;  // by rows and large tiles
+  std::map<Bucket, Graph> graphs_;
   std::deque<Flight> flights_;
   std::deque<Choices> choices_;
   Sampling sampling_;

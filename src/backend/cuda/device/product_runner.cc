@@ -1,5 +1,8 @@
 #include "backend/cuda/device/product_runner.h"
 
+#include <algorithm>
+#include <limits>
+#include <memory>
 #include <vector>
 
 #include "backend/cuda/kernels/layer.h"
@@ -181,31 +184,29 @@ void ProductRunner::MultiplyParts(std::span<const DeviceMatrix> parts, const Pro
   if (unpacks) Multiply(AsUnpacked(whole));
 }
 
-float ProductRunner::TimeOf(Way way, Product product, std::span<const DeviceMatrix> matrices) {
-  constexpr int kTimes = 3;
-  const auto run = [&] {
+void ProductRunner::ChooseFastest(std::span<const Way> ways, Product product,
+                                  std::span<const DeviceMatrix> matrices) {
+  constexpr int kRuns = 4;
+  const auto run = [&](Way way) {
     for (const DeviceMatrix& matrix : matrices) {
       SetMatrix(product, matrix);
       MultiplyBy(way, product);
     }
   };
-  run();
-  Synchronize(stream_);
-  BeginCapture(stream_);
-  for (int i = 0; i < kTimes; ++i) run();
-  const Graph graph = EndCapture(stream_);
-  if (graph == nullptr) return -1;
-  const Event begin = MakeEvent();
-  const Event end = MakeEvent();
-  RunGraph(graph, stream_);
-  RecordEvent(begin, stream_);
-  RunGraph(graph, stream_);
-  RecordEvent(end, stream_);
-  const float milliseconds = MillisecondsBetween(begin, end);
-  DestroyGraph(graph);
-  DestroyEvent(begin);
-  DestroyEvent(end);
-  return milliseconds / static_cast<float>(kTimes * matrices.size());
+  std::vector<std::unique_ptr<TimedGraph>> graphs;
+  for (const Way way : ways) {
+    run(way);  // loads the kernel
+    Synchronize(stream_);
+    graphs.push_back(std::make_unique<TimedGraph>([&] { run(way); }, stream_));
+  }
+  // The ways take turns, since clocks change.
+  std::vector<float> best(ways.size(), std::numeric_limits<float>::infinity());
+  for (int i = 0; i < kRuns; ++i) {
+    for (size_t way = 0; way < ways.size(); ++way) {
+      if (graphs[way]->recorded()) best[way] = std::min(best[way], graphs[way]->Run());
+    }
+  }
+  fastest_[KeyOf(product)] = ways[std::ranges::min_element(best) - best.begin()];
 }
 
 void ProductRunner::Tune(const Product& product, std::span<const DeviceMatrix> matrices) {
@@ -239,13 +240,7 @@ void ProductRunner::Tune(const Product& product, std::span<const DeviceMatrix> m
     fastest_[KeyOf(product)] = ways[0];
     return;
   }
-  float best = -1;
-  for (const Way way : ways) {
-    const float time = TimeOf(way, product, matrices);
-    if (time < 0 || (best >= 0 && time >= best)) continue;
-    best = time;
-    fastest_[KeyOf(product)] = way;
-  }
+  ChooseFastest(ways, product, matrices);
 }
 
 void ProductRunner::TuneParts(const Product& whole) {

@@ -78,8 +78,9 @@ class ProductRunner {
   Way WayOf(const Product& product) const;
   bool Can(Way way, const Product& product) const;
   void MultiplyBy(Way way, const Product& of);
-  // Milliseconds of a product, as it runs in a step: in a graph, after others of its kind.
-  float TimeOf(Way way, Product product, std::span<const DeviceMatrix> matrices);
+  // By measuring them as they run in a step: in a graph, after others of their kind.
+  void ChooseFastest(std::span<const Way> ways, Product product,
+                     std::span<const DeviceMatrix> matrices);
   void RunBlas(const Product& product);
   BlasProduct ForBlas(const Product& product) const;
 

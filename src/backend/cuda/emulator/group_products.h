@@ -25,6 +25,8 @@ template <size_t kTiles>
 void Settle(float (&)[kTiles][4]) {}
 template <size_t kCount>
 void Hold(uint32_t (&)[kCount][4]) {}
+template <size_t kCount>
+void KeepUntilHere(const uint32_t (&)[kCount][4], bool) {}
 
 // Parts of an operand's description (OperandAt).
 struct Operand {

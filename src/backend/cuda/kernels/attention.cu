@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/attention.h"
 
 #include <algorithm>
+#include <new>
 
 #include "backend/cuda/kernels/attention_tile.cuh"
 
@@ -14,22 +15,47 @@ __device__ uint32_t ChunkAt(uint32_t tile, uint32_t row, uint32_t chunk) {
   return tile + row * (kDim * 2) + ((chunk ^ (row & 7)) << 4);
 }
 
+// What a kernel of AttentionKernel's shape has in shared memory.
+template <int kDim, int kLineWarps, int kKeyWarps, int kStages, bool kFp8>
+struct AttentionShape {
+  static constexpr int kThreads = 32 * kLineWarps * kKeyWarps;
+  static constexpr int kLines = 16 * kLineWarps;
+  static constexpr bool kKeepQueries = kDim <= 128;  // in registers
+  // Blocks of the next tile are copied while the last ones of a tile are used. Its queries come
+  // with them, so there are as many places for queries as tiles under way.
+  static constexpr bool kAcross = kKeepQueries;
+  static constexpr int kQueryPlaces = kAcross ? kStages : 1;
+  static constexpr uint32_t kQueryBytes = kLines * kDim * 2;
+  static constexpr uint32_t kTileBytes = kKeyBlock * kDim * 2;
+  static constexpr uint32_t kBlockBytes = 2 * kTileBytes;  // keys and values
+  static constexpr uint32_t kBlocksAt = kQueryPlaces * kQueryBytes;
+  // In fp8, blocks come to places of half the size, and are made bfloat16 in one place.
+  static constexpr uint32_t kRawAt = kBlocksAt + kBlockBytes;
+  // The warps' results are merged in a block's place: their numbers there, the rest at the end.
+  static constexpr uint32_t kMergedAt =
+      kFp8 ? kRawAt + kStages * kBlockBytes / 2 : kBlocksAt + kStages * kBlockBytes;
+  static_assert(kKeyWarps == 1 || kKeyWarps * kLines * kDim * sizeof(float) <= kBlockBytes);
+  static constexpr uint32_t kBytes =
+      kMergedAt + (kKeyWarps > 1 ? 2 * kKeyWarps * kLines * sizeof(float) : 0);
+};
+
 // kFp8: of keys and values. Blocks of them are copied in stages as they are, and made bfloat16 in
 // one tile.
 template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks, bool kFp8>
 __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     AttentionKernel(const Attention a, bool large) {
-  constexpr int kThreads = 32 * kLineWarps * kKeyWarps;
-  constexpr int kLines = 16 * kLineWarps;
+  using Shape = AttentionShape<kDim, kLineWarps, kKeyWarps, kStages, kFp8>;
+  constexpr int kThreads = Shape::kThreads;
+  constexpr int kLines = Shape::kLines;
   constexpr int kChunks = kDim / 8;
   constexpr int kWarpKeys = kKeyBlock / kKeyWarps;
   constexpr int kScoreTiles = kWarpKeys / 8;
-  constexpr uint32_t kTileBytes = kKeyBlock * kDim * 2;
-  constexpr bool kKeepQueries = kDim <= 128;
+  constexpr uint32_t kTileBytes = Shape::kTileBytes;
+  constexpr bool kKeepQueries = Shape::kKeepQueries;
   PIE_DYNAMIC_SHARED(char, shared);
-  const uint32_t q_tile = SharedAddress(shared);
-  const uint32_t kv_tiles = q_tile + kLines * kDim * 2;
-  const uint32_t raw_tiles = kv_tiles + 2 * kTileBytes;  // in fp8
+  const uint32_t q_tiles = SharedAddress(shared);
+  const uint32_t kv_tiles = q_tiles + Shape::kBlocksAt;
+  const uint32_t raw_tiles = q_tiles + Shape::kRawAt;  // in fp8
   using Raw = Fp8Chunks<kDim, kThreads>;
 
   LetNextStart();
@@ -37,49 +63,92 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
   const uint32_t tiles = large ? step->large_tiles : step->small_tiles;
   const AttentionTile* const tile_list =
       ArrayOf<AttentionTile>(step, step->tiles) + (large ? step->small_tiles : 0);
+  const uint32_t items = tiles * a.kv.kv_heads;
   const uint32_t real_chunks = a.kv.head_stride / 8;
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
   const int line_warp = warp % kLineWarps;
   const int key_warp = warp / kLineWarps;
   const float to_log2 = ToLog2(a);
-  if (blockIdx.x < tiles * a.kv.kv_heads) TileView(a, tile_list, blockIdx.x).BringFirstKeys();
+  if (blockIdx.x >= items) {
+    WaitForInputs();
+    return;
+  }
+  // The tile whose blocks are copied next, which may be after the one that is computed.
+  TileView ahead(a, tile_list, blockIdx.x);
+  uint32_t ahead_item = blockIdx.x;
+  uint32_t ahead_block = 0;
+  uint32_t ahead_place = 0;  // of its queries
+  uint32_t fetched = 0;      // blocks of all tiles
+  ahead.BringFirstKeys();
   WaitForInputs();
 
-  for (uint32_t item = blockIdx.x; item < tiles * a.kv.kv_heads; item += gridDim.x) {
-    const TileView view(a, tile_list, item);
-    const uint32_t blocks = view.blocks;
-
-    const auto fetch = [&](uint32_t block) {
-      if (kFp8 && block < blocks) {
-        Raw::Fetch(view, block, raw_tiles + block % kStages * Raw::kBytes);
-      } else if (block < blocks) {
-        const uint32_t to = kv_tiles + block % kStages * (2 * kTileBytes);
+  const auto fetch_queries = [&] {
+    for (uint32_t i = threadIdx.x; i < kLines * kChunks; i += kThreads) {
+      const uint32_t line = i / kChunks;
+      const uint32_t chunk = i % kChunks;
+      const bool real = line < ahead.lines && chunk < real_chunks;
+      const void* const from = real ? ahead.QueryAt(line, chunk) : a.q;
+      CopyAsync(ChunkAt<kDim>(q_tiles + ahead_place * Shape::kQueryBytes, line, chunk), from, real);
+    }
+  };
+  // Goes to the tile of an item. The copies of its queries belong to the next group. A tile without
+  // keys has no place for queries.
+  const auto go_to = [&](uint32_t item) {
+    ahead_item = item;
+    ahead_block = 0;
+    if (item >= items) return;
+    if (item != blockIdx.x) new (&ahead) TileView(a, tile_list, item);
+    if (ahead.blocks == 0) return;
+    fetch_queries();
+    if (++ahead_place == Shape::kQueryPlaces) ahead_place = 0;
+  };
+  // Begins the copies of one block, a group, if there is any left.
+  const auto fetch = [&] {
+    if (Shape::kAcross) {
+      while (ahead_item < items && ahead_block == ahead.blocks) go_to(ahead_item + gridDim.x);
+    }
+    const uint32_t block = ahead_block;
+    if (ahead_item < items && block < ahead.blocks) {
+      if (kFp8) {
+        Raw::Fetch(ahead, block, raw_tiles + fetched % kStages * Raw::kBytes);
+      } else {
+        const uint32_t to = kv_tiles + fetched % kStages * Shape::kBlockBytes;
 #pragma unroll
         for (int i = 0; i < kKeyBlock * kChunks / kThreads; ++i) {
           const uint32_t at = threadIdx.x + i * kThreads;
           const uint32_t row = at / kChunks;
           const uint32_t chunk = at % kChunks;
-          const uint32_t key = view.begin_key + block * kKeyBlock + row;
-          const bool real = key < view.tile.end_key && chunk < real_chunks;
-          const char* const from = real ? view.KeyAt(key, chunk) : view.keys;
+          const uint32_t key = ahead.begin_key + block * kKeyBlock + row;
+          const bool real = key < ahead.tile.end_key && chunk < real_chunks;
+          const char* const from = real ? ahead.KeyAt(key, chunk) : ahead.keys;
           CopyAsync(ChunkAt<kDim>(to, row, chunk), from, real);
           CopyAsync(ChunkAt<kDim>(to + kTileBytes, row, chunk),
-                    real ? from + view.ValueBytes() : from, real);
+                    real ? from + ahead.ValueBytes() : from, real);
         }
       }
-      CommitCopies();
-    };
-
-    for (uint32_t i = threadIdx.x; i < kLines * kChunks; i += kThreads) {
-      const uint32_t line = i / kChunks;
-      const uint32_t chunk = i % kChunks;
-      const bool real = line < view.lines && chunk < real_chunks;
-      const void* const from = real ? view.QueryAt(line, chunk) : a.q;
-      CopyAsync(ChunkAt<kDim>(q_tile, line, chunk), from, real);
+      ++ahead_block;
+      ++fetched;
     }
+    CommitCopies();
+  };
+
+  go_to(blockIdx.x);
 #pragma unroll
-    for (int i = 0; i < kStages - 1; ++i) fetch(i);  // the first group has the queries too
+  for (int i = 0; i < kStages - 1; ++i) fetch();
+  uint32_t stage = 0;  // of the next block that is computed
+  uint32_t place = 0;  // of the tile's queries
+  for (uint32_t item = blockIdx.x; item < items; item += gridDim.x) {
+    const TileView view(a, tile_list, item);
+    const uint32_t blocks = view.blocks;
+    if (!Shape::kAcross && item != blockIdx.x) {
+      fetched = stage;
+      go_to(item);
+#pragma unroll
+      for (int i = 0; i < kStages - 1; ++i) fetch();
+    }
+    const uint32_t q_tile = q_tiles + place * Shape::kQueryBytes;
+    if (blocks > 0 && ++place == Shape::kQueryPlaces) place = 0;
     Raw raw;
     if constexpr (kFp8) raw.LoadScales(view, 0);
 
@@ -95,10 +164,10 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
       AwaitCopies<kStages - 2>();
       __syncthreads();
       if constexpr (kFp8) {  // a thread converts the numbers that it has copied itself
-        raw.Convert(shared + (raw_tiles - q_tile) + block % kStages * Raw::kBytes,
+        raw.Convert(shared + Shape::kRawAt + stage * Raw::kBytes,
                     [&](uint32_t key, uint32_t chunk, uint32_t value) {
                       const uint32_t tile = kv_tiles + value * kTileBytes;
-                      return shared + (ChunkAt<kDim>(tile, key, chunk) - q_tile);
+                      return shared + (ChunkAt<kDim>(tile, key, chunk) - q_tiles);
                     });
         raw.LoadScales(view, block + 1);
         __syncthreads();
@@ -110,9 +179,10 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
                        ChunkAt<kDim>(q_tile, query_row, d * 2 + lane / 16));
         }
       }
-      fetch(block + kStages - 1);
-      const uint32_t k_tile = kFp8 ? kv_tiles : kv_tiles + block % kStages * (2 * kTileBytes);
+      fetch();
+      const uint32_t k_tile = kFp8 ? kv_tiles : kv_tiles + stage * Shape::kBlockBytes;
       const uint32_t v_tile = k_tile + kTileBytes;
+      if (++stage == kStages) stage = 0;
 
       // The keys of the next step are loaded while this one is multiplied.
       float scores[kScoreTiles][4] = {};
@@ -166,8 +236,6 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     }
     Finish(to_log2, of);
 
-    AwaitCopies<0>();
-    __syncthreads();  // the tiles are free from here on
     if constexpr (kKeyWarps == 1) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -180,10 +248,13 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
         }
       }
     } else {
-      // The warps' results go through shared memory and are merged.
-      float* const numbers = reinterpret_cast<float*>(shared + kLines * kDim * 2);
-      float* const mosts = numbers + kKeyWarps * 16 * kDim;
+      // The warps' results go through the place of the last block, which is filled again after it.
+      const uint32_t last = kFp8 ? 0 : (stage + kStages - 1) % kStages;
+      auto* const numbers =
+          reinterpret_cast<float*>(shared + Shape::kBlocksAt + last * Shape::kBlockBytes);
+      auto* const mosts = reinterpret_cast<float*>(shared + Shape::kMergedAt);
       float* const sums = mosts + kKeyWarps * 16;
+      __syncthreads();
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int line = lane / 4 + i * 8;
@@ -219,7 +290,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
         view.Write(line, column, most, sum, x, y);
       }
     }
-    __syncthreads();  // before the next tile's copies
+    __syncthreads();  // before the places are used again
   }
 }
 
@@ -282,14 +353,9 @@ __global__ void __launch_bounds__(kMergeThreads) MergeKernel(const Attention a) 
 template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks, bool kFp8>
 void RunKind(const Attention& attention, bool large, int processors, Stream stream) {
   const auto kernel = AttentionKernel<kDim, kLineWarps, kKeyWarps, kStages, kBlocks, kFp8>;
-  // In fp8, stages have half the size, and there is a tile for the converted numbers.
-  constexpr size_t kStageBytes = 2 * kKeyBlock * kDim * 2;
-  size_t shared = kLineWarps * 16 * kDim * 2 +
-                  (kFp8 ? kStageBytes + kStages * kStageBytes / 2 : kStages * kStageBytes);
-  const size_t merge = kLineWarps * 16 * kDim * 2 + kKeyWarps * 16 * (kDim + 2) * sizeof(float);
-  if (kKeyWarps > 1 && merge > shared) shared = merge;
-  AllowShared(kernel, shared);
-  Launch(kernel, dim3(processors * kBlocks), dim3(32 * kLineWarps * kKeyWarps), shared, stream,
+  constexpr size_t kShared = AttentionShape<kDim, kLineWarps, kKeyWarps, kStages, kFp8>::kBytes;
+  AllowShared(kernel, kShared);
+  Launch(kernel, dim3(processors * kBlocks), dim3(32 * kLineWarps * kKeyWarps), kShared, stream,
          attention, large);
 }
 

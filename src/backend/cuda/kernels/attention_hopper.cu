@@ -163,8 +163,10 @@ __device__ void MultiplyLines(const Attention& a, uint32_t items, uint32_t group
   const float to_log2 = ToLog2(a);
   const uint32_t turn = 3 + group;
   const uint32_t other_turn = 4 - group;
+  const bool never = a.heads == 0;
   if (group == 1) PassTurn(other_turn);
   const auto release = [&](uint64_t* barrier) {
+    __syncwarp();
     if (lane == 0) Arrive(barrier);
   };
   Ring<kStages> next;  // whose scores come next …
@@ -250,6 +252,7 @@ __device__ void MultiplyLines(const Attention& a, uint32_t items, uint32_t group
         weigh(first, shrinks);
         AwaitGroupProducts<0>();
         Settle(out);
+        KeepUntilHere(weights, never);
         release(&shared.values_free[last.stage]);
         last.Next();
         Shrink(out, shrinks);
@@ -275,7 +278,6 @@ __device__ void MultiplyLines(const Attention& a, uint32_t items, uint32_t group
       release(&shared.values_free[last.stage]);
       last.Next();
     } else {
-      __syncwarp();
       release(&shared.queries_free[group]);
     }
     WriteLines(a, kv_head, group * kGroupLines + first_line, to_log2, lines, out);

@@ -3,7 +3,7 @@
 //
 // The order of calls: ShowToGroupProducts by every thread that copied operands, a barrier,
 // BeginGroupProducts, products, CommitGroupProducts, AwaitGroupProducts before a register of them
-// is read or written, and Settle for the results.
+// is read or written, Settle for the results, and KeepUntilHere for an operand in registers.
 #pragma once
 
 #include <cstdint>
@@ -52,13 +52,26 @@ __device__ void Settle(float (&d)[kTiles][4]) {
     asm volatile("" : "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
   }
 }
-// Called before BeginGroupProducts and after an Await: keeps the compiler from filling registers
-// that the products read later or giving them to something else earlier.
+// Called before BeginGroupProducts: the registers of an operand are filled before it.
 template <int kCount>
 __device__ void Hold(uint32_t (&a)[kCount][4]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3])::"memory");
+  }
+}
+// Called after an Await, for an operand in registers: products read it until then, but ptxas 13.0
+// gives its registers to something else as soon as they are issued if there is a branch before the
+// Await. So the operand is used here, in a branch that is never taken: `never` is false, but the
+// compiler cannot know it.
+template <int kCount>
+__device__ void KeepUntilHere(const uint32_t (&a)[kCount][4], bool never) {
+  if (!never) return;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(0), "r"(a[i][0]), "r"(a[i][1]),
+                 "r"(a[i][2]), "r"(a[i][3])
+                 : "memory");
   }
 }
 

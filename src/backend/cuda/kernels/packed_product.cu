@@ -11,8 +11,8 @@ constexpr uint32_t kThreads = kWarps * 32;
 
 // One block computes 16 columns of y for up to 8 × kTiles rows. Its warps take spans of k in turn.
 // Blocks of the same columns follow one another, so that those after the first find the weights in
-// the cache.
-template <WeightKind kKind, int kTiles>
+// the cache. While a span is multiplied, a warp loads the next kAhead ones.
+template <WeightKind kKind, int kTiles, int kAhead>
 __global__ void __launch_bounds__(kThreads, 2) PackedProductKernel(const Product p) {
   __shared__ float sums[kWarps][kTiles * 4][32];
   LetNextStart();
@@ -35,7 +35,10 @@ __global__ void __launch_bounds__(kThreads, 2) PackedProductKernel(const Product
     to.bottom.Load(tile, scales, lane, 1);
   };
   Weights now{};
+  Weights next[kAhead] = {};
   load(warp, now);
+#pragma unroll
+  for (int i = 0; i + 1 < kAhead; ++i) load(warp + (i + 1) * kWarps, next[i]);
   if (p.tiles == nullptr) WaitForInputs();
 
   const bf16* x[kTiles];
@@ -64,8 +67,7 @@ __global__ void __launch_bounds__(kThreads, 2) PackedProductKernel(const Product
 
   float acc[kTiles][4] = {};
   for (uint32_t span = warp; span < spans; span += kWarps) {
-    Weights next{};
-    load(span + kWarps, next);
+    load(span + kAhead * kWarps, next[kAhead - 1]);
     float parts[kTiles][4] = {};  // of the span: fp8 only
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
@@ -106,7 +108,9 @@ __global__ void __launch_bounds__(kThreads, 2) PackedProductKernel(const Product
         }
       }
     }
-    now = next;
+    now = next[0];
+#pragma unroll
+    for (int i = 0; i + 1 < kAhead; ++i) next[i] = next[i + 1];
   }
   WriteSums<kTiles, kWarps>(p, p.output, blockIdx.y, of, acc, sums);
 }
@@ -120,11 +124,16 @@ void RunKind(const Product& product, Stream stream) {
     Launch(kernel, dim3(high, wide), dim3(kThreads), 0, stream, product);
   };
   if (product.tiles != nullptr || product.rows <= 8) {
-    run(PackedProductKernel<kKind, 1>, 1);
+    // If two blocks a multiprocessor are all there are, there is room for more registers.
+    if (product.tiles == nullptr && wide <= 2 * static_cast<uint32_t>(processors)) {
+      run(PackedProductKernel<kKind, 1, 2>, 1);
+    } else {
+      run(PackedProductKernel<kKind, 1, 1>, 1);
+    }
   } else if (product.rows <= 16) {
-    run(PackedProductKernel<kKind, 2>, 2);
+    run(PackedProductKernel<kKind, 2, 1>, 2);
   } else {
-    run(PackedProductKernel<kKind, 4>, 4);
+    run(PackedProductKernel<kKind, 4, 1>, 4);
   }
 }
 

@@ -84,4 +84,38 @@ bool IsDone(Event event);
 void Synchronize(Event event);
 float MillisecondsBetween(Event begin, Event end);  // waits for `end`
 
+// Launches that are recorded once, to be timed.
+class TimedGraph {
+ public:
+  template <class Launch>
+  TimedGraph(const Launch& launch, Stream stream) : stream_(stream) {
+    BeginCapture(stream);
+    launch();
+    graph_ = EndCapture(stream);
+    if (graph_ != nullptr) RunGraph(graph_, stream_);  // the first run is slower
+  }
+  ~TimedGraph() {
+    if (graph_ != nullptr) DestroyGraph(graph_);
+    DestroyEvent(begin_);
+    DestroyEvent(end_);
+  }
+  TimedGraph(const TimedGraph&) = delete;
+  TimedGraph& operator=(const TimedGraph&) = delete;
+
+  bool recorded() const { return graph_ != nullptr; }
+  // Milliseconds of one run.
+  float Run() {
+    RecordEvent(begin_, stream_);
+    RunGraph(graph_, stream_);
+    RecordEvent(end_, stream_);
+    return MillisecondsBetween(begin_, end_);
+  }
+
+ private:
+  const Stream stream_;
+  const Event begin_ = MakeEvent();
+  const Event end_ = MakeEvent();
+  Graph graph_ = nullptr;
+};
+
 }  // namespace pie::cuda

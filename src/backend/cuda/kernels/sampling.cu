@@ -170,13 +170,23 @@ __device__ bool Best(const Row& row, Shared& s, float& best, uint32_t& token) {
     }
   };
   const uint32_t fours = row.aligned ? row.vocab / 4 : 0;
-#pragma unroll 4
-  for (uint32_t i = threadIdx.x; i < fours; i += kThreads) {
-    const float4 four = reinterpret_cast<const float4*>(row.logits)[i];
-    consider(4 * i, four.x);
-    consider(4 * i + 1, four.y);
-    consider(4 * i + 2, four.z);
-    consider(4 * i + 3, four.w);
+  constexpr uint32_t kAtOnce = 8;  // loads under way
+  for (uint32_t first = threadIdx.x; first < fours; first += kAtOnce * kThreads) {
+    float4 loaded[kAtOnce];
+#pragma unroll
+    for (uint32_t j = 0; j < kAtOnce; ++j) {
+      const uint32_t i = min(first + j * kThreads, fours - 1);
+      loaded[j] = reinterpret_cast<const float4*>(row.logits)[i];
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < kAtOnce; ++j) {
+      const uint32_t i = first + j * kThreads;
+      if (i >= fours) break;
+      consider(4 * i, loaded[j].x);
+      consider(4 * i + 1, loaded[j].y);
+      consider(4 * i + 2, loaded[j].z);
+      consider(4 * i + 3, loaded[j].w);
+    }
   }
   for (uint32_t i = 4 * fours + threadIdx.x; i < row.vocab; i += kThreads) {
     consider(i, row.logits[i]);

@@ -123,6 +123,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();
   const uint32_t warp = threadIdx.x / 32;
+  if (warp >= kConsumerWarps) GiveRegisters<56>();
   if (warp == kConsumerWarps) {
     CopyWeights<S>(a, full, empty, [&](uint32_t stage, const Walk& walk) {
       char* const to = weights + stage * S::kWeightBytes;
@@ -161,7 +162,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
+  TakeRegisters<224>();
   WaitForInputs();
+  const bool never = a.product.rows == 0;
   const bool first_lane = threadIdx.x % 32 == 0;
   const uint32_t group = threadIdx.x / 128;
   Ring<S::kStages> ring;
@@ -206,7 +209,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         if (kAhead) load((b + 1) % kBlocks, next);
         AwaitGroupProducts<0>();
         Settle(part);
-        Hold(now.a);
+        KeepUntilHere(now.a, never);
 #pragma unroll
         for (uint32_t t = 0; t < kTiles; ++t) {
 #pragma unroll

@@ -194,6 +194,82 @@ TEST_F(StreamedProductTest, LaunchesFollowOneAnother) {
   }
 }
 
+// The products of a layer as a step launches them, each reading what the one before wrote, against
+// the same ones by the kernels of product.h.
+TEST_F(StreamedProductTest, Fp8LayersFollowOneAnother) {
+#ifdef PIE_CUDA_EMULATED
+  constexpr uint32_t kHidden = 256;
+  constexpr uint32_t kFfn = 384;
+  constexpr uint32_t kTimes = 1;
+#else
+  constexpr uint32_t kHidden = 4096;
+  constexpr uint32_t kFfn = 14336;
+  constexpr uint32_t kTimes = 20;
+#endif
+  const std::pair<uint32_t, uint32_t> shapes[] = {
+      {kHidden * 3 / 2, kHidden}, {kHidden, kHidden}, {2 * kFfn, kHidden}, {kHidden, kFfn}};
+  struct Matrix {
+    void* data;
+    float* scales;
+  };
+  std::vector<Matrix> matrices;
+  for (const auto& [n, k] : shapes) {
+    const uint64_t tiles = TilesOf(n, k);
+    Matrix& matrix = matrices.emplace_back();
+    matrix.data = Allocate(tiles * TileBytes(WeightKind::kFp8));
+    matrix.scales = static_cast<float*>(Allocate(tiles * kTileRows * sizeof(float)));
+    ASSERT_TRUE(matrix.data != nullptr && matrix.scales != nullptr);
+    FillRandomFp8(matrix.data, tiles * TileBytes(WeightKind::kFp8), matrix.scales,
+                  tiles * kTileRows, n, 1.7F / std::sqrt(static_cast<float>(k)), stream_);
+  }
+  for (const uint32_t rows : {12, 32, 64, 100}) {
+    const DeviceArray x(RandomBFloats(size_t{rows} * kHidden, 5), stream_);
+    const auto run = [&](uint32_t tile) {  // 0: by product.h
+      const DeviceArray a(std::vector<uint16_t>(size_t{rows} * kHidden * 3 / 2), stream_);
+      const DeviceArray b(std::vector<uint16_t>(size_t{rows} * kHidden), stream_);
+      const DeviceArray c(std::vector<uint16_t>(size_t{rows} * kFfn), stream_);
+      const DeviceArray y(std::vector<float>(size_t{rows} * kHidden, 0), stream_);
+      const void* const inputs[] = {x.data(), x.data(), b.data(), c.data()};
+      void* const outputs[] = {a.data(), b.data(), c.data(), y.data()};
+      for (size_t i = 0; i < 4; ++i) {
+        const Product product{.w = matrices[i].data,
+                              .kind = WeightKind::kFp8,
+                              .scales = matrices[i].scales,
+                              .x = inputs[i],
+                              .y = outputs[i],
+                              .n = shapes[i].first,
+                              .k = shapes[i].second,
+                              .rows = rows,
+                              .x_stride = shapes[i].second,
+                              .y_stride = i == 2 ? kFfn : shapes[i].first,
+                              .output = i == 3   ? ProductOutput::kAdd
+                                        : i == 2 ? ProductOutput::kGated
+                                                 : ProductOutput::kBf16};
+        if (tile != 0 && products_->Takes(product, tile)) {
+          products_->Run(product, tile, stream_);
+        } else {
+          RunProduct(product, stream_);
+        }
+      }
+      return y.Read();
+    };
+    const std::vector<float> expected = run(0);
+    for (const uint32_t tile : StreamedProducts::kTiles) {
+      std::vector<float> first;
+      for (uint32_t i = 0; i < kTimes; ++i) {
+        const std::vector<float> got = run(tile);
+        if (i == 0) first = got;
+        ASSERT_LT(Distance(got, expected), 0.02) << rows << " rows, tiles of " << tile << ", " << i;
+        ASSERT_EQ(got, first) << rows << " rows, tiles of " << tile << ", " << i;
+      }
+    }
+  }
+  for (const Matrix& matrix : matrices) {
+    Free(matrix.data);
+    Free(matrix.scales);
+  }
+}
+
 struct Shape {
   const char* name;
   uint32_t n, k;
