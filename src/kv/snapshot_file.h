@@ -111,14 +111,14 @@ class PageChecksum {
 // Writes a file beside the one it will replace. The file gets its name when all of it is on the
 // disk. So there is always the old file or the new one, whenever the process or the machine stops.
 //
-// Large files in memory (tmpfs) that are reserved are written through mappings. Several threads then
-// write at a time, while write(2) would let them wait for one another.
+// Large files in memory (tmpfs) that are reserved are written through a mapping. Several threads
+// then write at a time, while write(2) would let them wait for one another.
 class SnapshotWriter {
  public:
   // `folder` exists. The file has a name that no snapshot has, until Commit.
   static Result<SnapshotWriter> Create(const std::string& folder);
-  // Removes the file if it has no name yet. Frees the space of the file that it replaced, which
-  // takes 0.1 s and more for each GB.
+  // Removes the file if it has no name yet. Frees the space of the file that it replaced, which may
+  // take tenths of a second.
   ~SnapshotWriter();
   SnapshotWriter(SnapshotWriter&& other) noexcept;
   SnapshotWriter& operator=(SnapshotWriter&&) = delete;
@@ -142,14 +142,15 @@ class SnapshotWriter {
 
   Status WriteAt(uint64_t offset, std::span<const std::byte> bytes);
   // False: the system cannot do that.
-  Result<bool> WriteMapped(uint64_t offset, uint32_t index, std::span<const std::byte> page);
+  Result<bool> WriteMapped(uint64_t offset, std::span<const std::byte> bytes);
 
   int fd_;
   std::string folder_;
-  std::string path_;         // empty once it has its name
-  uint64_t head_bytes_ = 0;  // written by Write
-  int replaced_ = -1;        // the file that had the name before
-  bool maps_ = false;        // pages are written through mappings
+  std::string path_;          // empty once it has its name
+  uint64_t head_bytes_ = 0;   // written by Write
+  int replaced_ = -1;         // the file that had the name before
+  std::span<std::byte> map_;  // of the whole file; empty: pages are not written through a mapping
+  MappingGuard guard_;
 };
 
 }  // namespace pie

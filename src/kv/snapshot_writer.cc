@@ -57,10 +57,13 @@ SnapshotWriter::SnapshotWriter(SnapshotWriter&& other) noexcept
       path_(std::exchange(other.path_, {})),
       head_bytes_(other.head_bytes_),
       replaced_(std::exchange(other.replaced_, -1)),
-      maps_(other.maps_) {}
+      map_(std::exchange(other.map_, {})),
+      guard_(std::move(other.guard_)) {}
 
 SnapshotWriter::~SnapshotWriter() {
   if (!path_.empty()) unlink(path_.c_str());
+  guard_ = {};
+  if (!map_.empty()) munmap(map_.data(), map_.size());
   if (fd_ >= 0) close(fd_);
   if (replaced_ >= 0) close(replaced_);
 }
@@ -68,14 +71,18 @@ SnapshotWriter::~SnapshotWriter() {
 Status SnapshotWriter::Reserve(uint64_t bytes) {
   struct statfs system = {};
   if (bytes < kMappedFrom || fstatfs(fd_, &system) != 0 || system.f_type != TMPFS_MAGIC) return {};
+  PIE_CHECK(map_.empty() && head_bytes_ == 0);
   if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return WriteFailure();
 #ifdef MADV_POPULATE_WRITE
-  maps_ = true;
+  void* const map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (map == MAP_FAILED) return {};
+  map_ = {static_cast<std::byte*>(map), bytes};
+  guard_ = MappingGuard(map_);
   struct stat stat = {};
   constexpr blksize_t kHugePage = 2 << 20;
   if (fstat(fd_, &stat) != 0 || stat.st_blksize < kHugePage) return {};
-  // Huge pages are taken at once, some of them a microsecond. Small pages would take one
-  // microsecond each here, and are therefore taken by the threads that write.
+  // Huge pages are taken at once: a gigabyte takes milliseconds. In small pages it would take
+  // tenths of a second here, and the threads that write take them instead.
   int failed = 0;
   do {
     failed = fallocate(fd_, 0, 0, static_cast<off_t>(bytes));
@@ -102,48 +109,21 @@ Status SnapshotWriter::Write(std::span<const std::byte> head) {
   return {};
 }
 
-// Every piece gets its memory before it is written. So a disk without room is an error here, and
+// The system gives the memory before it is written. So a disk without room is an error here, and
 // not a signal.
-Result<bool> SnapshotWriter::WriteMapped(uint64_t offset, uint32_t index,
-                                         std::span<const std::byte> page) {
+Result<bool> SnapshotWriter::WriteMapped(uint64_t offset, std::span<const std::byte> bytes) {
 #ifdef MADV_POPULATE_WRITE
   const auto unit = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const uint64_t begin = offset / unit * unit;
-  const size_t bytes = offset - begin + page.size() + sizeof(uint64_t);
-  void* const map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_,
-                         static_cast<off_t>(begin));
-  if (map == MAP_FAILED) return false;
-  auto* const first = static_cast<std::byte*>(map);
-  const auto write = [&](std::byte* to, std::span<const std::byte> from) -> Result<bool> {
-    const size_t behind = static_cast<size_t>(to - first) % unit;
-    if (madvise(to - behind, behind + from.size(), MADV_POPULATE_WRITE) != 0) {
-      if (errno == EINVAL) return false;
-      if (errno == EFAULT) errno = ENOSPC;
-      return WriteFailure();
-    }
-    std::ranges::copy(from, to);
-    return true;
-  };
-  Result<bool> written = true;
-  {
-    const MappingGuard guard({first, bytes});
-    std::byte* to = first + (offset - begin);
-    PageChecksum sum(index);
-    for (size_t done = 0; done < page.size() && written && *written; done += kPieceBytes) {
-      const auto piece = page.subspan(done, std::min(kPieceBytes, page.size() - done));
-      sum.Add(piece);
-      written = write(to, piece);
-      to += piece.size();
-    }
-    const uint64_t number = sum.Sum();
-    if (written && *written) written = write(to, std::as_bytes(std::span(&number, 1)));
-    if (guard.lost()) {
-      written = Fail(Code::kInternal,
-                     "the snapshot could not be saved: its file was shortened meanwhile");
-    }
+  const uint64_t behind = offset % unit;
+  PIE_CHECK(offset + bytes.size() <= map_.size());
+  std::byte* const to = &map_[offset];
+  if (madvise(to - behind, behind + bytes.size(), MADV_POPULATE_WRITE) != 0) {
+    if (errno == EINVAL) return false;
+    if (errno == EFAULT) errno = ENOSPC;
+    return WriteFailure();
   }
-  munmap(map, bytes);
-  return written;
+  std::ranges::copy(bytes, to);
+  return true;
 #else
   return false;
 #endif
@@ -151,15 +131,25 @@ Result<bool> SnapshotWriter::WriteMapped(uint64_t offset, uint32_t index,
 
 Status SnapshotWriter::WritePage(uint32_t index, std::span<const std::byte> page) {
   const uint64_t offset = head_bytes_ + index * (page.size() + sizeof(uint64_t));
-  if (maps_ && PIE_TRY(WriteMapped(offset, index, page))) return {};
   PageChecksum checksum(index);
-  checksum.Add(page);
+  size_t done = 0;
+  while (!map_.empty() && done < page.size()) {
+    const auto piece = page.subspan(done, std::min(kPieceBytes, page.size() - done));
+    if (!PIE_TRY(WriteMapped(offset + done, piece))) break;
+    checksum.Add(piece);
+    done += piece.size();
+  }
+  if (done < page.size()) checksum.Add(page.subspan(done));
   const uint64_t sum = checksum.Sum();
-  PIE_RETURN_IF_ERROR(WriteAt(offset, page));
+  PIE_RETURN_IF_ERROR(WriteAt(offset + done, page.subspan(done)));
   return WriteAt(offset + page.size(), std::as_bytes(std::span(&sum, 1)));
 }
 
 Status SnapshotWriter::Sync() {
+  if (guard_.lost()) {
+    return Fail(Code::kInternal,
+                "the snapshot could not be saved: its file was shortened meanwhile");
+  }
   if (fsync(fd_) != 0) return WriteFailure();
   return {};
 }
