@@ -80,7 +80,7 @@ guests: build ## build all inferlets of this tree into build/guests/
 	@$(PYTHON) scripts/build_guests.py
 
 bench: build ## measure the engine, the server, and the CPU backend against its peers (ROUNDS=5)
-	@$(PYTHON) scripts/build_guests.py bench-empty bench-guest serve-session-rust text-completion-rust \
+	@$(PYTHON) scripts/build_guests.py bench-empty bench-guest bench-hello serve-session-rust text-completion-rust \
 	  bench-sdk-rust bench-sdk-cpp bench-sdk-typescript bench-sdk-python
 	@$(PYTHON) bench/run.py --rounds $(ROUNDS)
 

@@ -58,8 +58,8 @@ AIMS = {
 }
 
 
-def measure() -> dict[str, float]:
-    figures = chat() | tax() | hello()
+def measure(rounds: int = ROUNDS) -> dict[str, float]:
+    figures = chat(rounds) | tax() | hello(rounds)
     return {key: figures.pop(key) for key in KEYS if key in figures} | figures
 
 
@@ -74,7 +74,7 @@ def bench(mode: str, port: int, **options: object) -> dict[str, float]:
 # --- chat completions against other servers -------------------------------------------------------
 
 
-def chat() -> dict[str, float]:
+def chat(rounds: int) -> dict[str, float]:
     model = next(toolchain.cache_dir(MODEL).glob("*.gguf"))
     figures: dict[str, float] = {}
     with contextlib.ExitStack() as stack:
@@ -85,7 +85,7 @@ def chat() -> dict[str, float]:
         ):
             try:
                 with peer(model) as port:
-                    figures |= _streams(own, name, port, clients)
+                    figures |= _streams(own, name, port, clients, rounds)
                     if name == "llamacpp":
                         figures |= _conversations(own, port)
             except (Unavailable, subprocess.CalledProcessError, OSError) as reason:
@@ -117,18 +117,20 @@ def _openvino(model: Path) -> Iterator[int]:
         process.wait()
 
 
-def _streams(own: int, name: str, other: int, counts: tuple[int, ...]) -> dict[str, float]:
+def _streams(
+    own: int, name: str, other: int, counts: tuple[int, ...], rounds: int
+) -> dict[str, float]:
     """Tokens a second of streams, and the time to their first token."""
     figures: dict[str, float] = {}
     for port in (own, other):
         _stream(port, 1)  # warm
     for clients in counts:
-        rounds = [(_stream(own, clients), _stream(other, clients)) for _ in range(ROUNDS)]
-        ratios = [ours["tps"] / theirs["tps"] for ours, theirs in rounds]
+        pairs = [(_stream(own, clients), _stream(other, clients)) for _ in range(rounds)]
+        ratios = [ours["tps"] / theirs["tps"] for ours, theirs in pairs]
         figures[f"openai_tps_{clients}_ratio_{name}"] = statistics.median(ratios)
         for suffix, index in (("", 0), (f"_{name}", 1)):
             for key, figure in (("tps", "tps"), ("ttft_ms", "ttft")):
-                values = [one[index][key] for one in rounds]
+                values = [one[index][key] for one in pairs]
                 unit = "_ms" if figure == "ttft" else ""
                 figures[f"openai_{figure}_{clients}{suffix}{unit}"] = statistics.median(values)
     return figures
@@ -246,7 +248,7 @@ def _in_turn(one: Callable[[], float], other: Callable[[], float], rounds: int) 
 # --- HTTP inferlets -------------------------------------------------------------------------------
 
 
-def hello() -> dict[str, float]:
+def hello(rounds: int) -> dict[str, float]:
     """Requests a second that one component answers, here as a daemon and in `wasmtime serve`."""
     component = GUESTS / "bench-hello.wasm"
     with contextlib.ExitStack() as stack:
@@ -255,15 +257,15 @@ def hello() -> dict[str, float]:
         figures = {f"http_hello_{key}": value for key, value in _gets(own).items()}
         try:
             other = stack.enter_context(wasmtime_cli.serving(component))
-            rounds = [(_gets(own), _gets(other)) for _ in range(ROUNDS)]
+            pairs = [(_gets(own), _gets(other)) for _ in range(rounds)]
         except (Unavailable, subprocess.CalledProcessError) as reason:
             print(f"peers: wasmtime is not available: {reason}", flush=True)
             return figures
         for key in ("per_s", "p99_ms"):
             for suffix, index in (("", 0), ("_wasmtime", 1)):
-                values = [one[index][key] for one in rounds]
+                values = [one[index][key] for one in pairs]
                 figures[f"http_hello_{key}{suffix}"] = statistics.median(values)
-        ratios = [ours["per_s"] / theirs["per_s"] for ours, theirs in rounds]
+        ratios = [ours["per_s"] / theirs["per_s"] for ours, theirs in pairs]
         return figures | {"http_hello_ratio_wasmtime": statistics.median(ratios)}
 
 

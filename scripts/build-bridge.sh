@@ -26,6 +26,8 @@ case $profile in
   *) echo "unknown profile $profile: release, dev or test" >&2; exit 2 ;;
 esac
 
+# Tells `pie cache prune` that a folder of the cache is in use.
+mark_used() { [ ! -d "$1" ] || touch "$1/.used"; }
 short_hash() { sha256sum | cut -c1-16; }
 export CARGO_TARGET_DIR
 compiler=$(rustc -vV | short_hash)
@@ -47,6 +49,7 @@ complete() {  # complete FOLDER FILE…: whether the folder has all files
 }
 if [ "$profile" != test ] && complete "$out" libpie_bridge.a "${headers[@]}" &&
   [ "$(cat "$stamp" 2>/dev/null)" = "$now" ]; then
+  mark_used "$CARGO_TARGET_DIR"
   exit 0
 fi
 
@@ -69,7 +72,7 @@ begin_with_links() {  # links what another checkout has compiled, without our ow
   rm -rf "$new"
   cp -al "${other%/release/*}" "$new" 2>/dev/null || { rm -rf "$new"; return 0; }
   find "$new" \( -path '*/.fingerprint/pie-*' -o -path '*/build/pie-*' -o -name '*pie_*' \
-    -o -name '*pie-*' -o -name '*.lock' -o -name .cargo-lock -o -name headers \) \
+    -o -name '*pie-*' -o -name '*.lock' -o -name .cargo-lock -o -name .used -o -name headers \) \
     -prune -exec rm -rf {} +
   mv "$new" "$CARGO_TARGET_DIR"
 }
@@ -80,6 +83,7 @@ fi
 mkdir -p "$CARGO_TARGET_DIR"
 printf '%s' "$root" >"$CARGO_TARGET_DIR/checkout.new"
 mv "$CARGO_TARGET_DIR/checkout.new" "$CARGO_TARGET_DIR/checkout"
+mark_used "$CARGO_TARGET_DIR"
 
 # The headers live with cargo's own record of having made them.
 header_dir=$CARGO_TARGET_DIR/headers

@@ -56,6 +56,7 @@ def rust() -> Path:
     manifest = ROOT / "client" / "rust" / "Cargo.toml"
     env = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     subprocess.run([*command, "--manifest-path", manifest], check=True, env=env)
+    (target / ".used").touch()  # for `pie cache prune`
     OUT.mkdir(parents=True, exist_ok=True)
     for name in ("driver", "hello"):
         shutil.copy2(target / "release" / "examples" / name, OUT / f"{name}-rust")

@@ -17,5 +17,6 @@ for manifest in "$@"; do
     status=1
   CARGO_TARGET_DIR="$cache/cargo/clippy-${crate//\//-}" RUSTDOCFLAGS="-D warnings" \
     cargo doc --manifest-path "$manifest" --quiet --workspace --no-deps "${target[@]}" || status=1
+  touch "$cache/cargo/clippy-${crate//\//-}/.used"  # for `pie cache prune`
 done
 exit $status

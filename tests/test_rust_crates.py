@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 from bakery.toolchain import cache_dir
@@ -10,9 +11,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_sdk_rust() -> None:
+    target = cache_dir("cargo/sdk-rust")
+    (target / ".used").touch()  # for `pie cache prune`
     done = subprocess.run(
         ["cargo", "test", "--quiet", "--manifest-path", ROOT / "sdk/rust/Cargo.toml"],
-        env={**os.environ, "CARGO_TARGET_DIR": str(cache_dir("cargo/sdk-rust"))},
+        env={**os.environ, "CARGO_TARGET_DIR": str(target)},
         capture_output=True,
         text=True,
         check=False,
@@ -21,6 +24,7 @@ def test_sdk_rust() -> None:
 
 
 def test_bridge(tmp_path: Path) -> None:
+    began = time.time() - 1  # clocks of file systems are coarse
     done = subprocess.run(
         [ROOT / "scripts/build-bridge.sh", tmp_path, "test"],
         capture_output=True,
@@ -28,3 +32,7 @@ def test_bridge(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    # `pie cache prune` keeps what is marked as used.
+    checkouts = cache_dir("cargo").glob("bridge-*/checkout")
+    (target,) = (file.parent for file in checkouts if file.read_text() == str(ROOT))
+    assert (target / ".used").stat().st_mtime >= began

@@ -33,6 +33,7 @@ constexpr std::string_view kHelp =
     "  /open NAME        go on with a conversation that was saved\n"
     "  /tools [NAME …]   list the MCP servers and their tools, or begin a new conversation in\n"
     "                    which the model may call the tools of these servers; /tools off\n"
+    "  /think on|off     think before the answers, or not; also low, medium and high\n"
     "  /speed            show tokens/s after each answer, or not\n"
     "  /exit             leave; so does Ctrl-D\n"
     "  a line that ends with \\ goes on in the next line; Ctrl-C stops an answer\n";
@@ -148,6 +149,7 @@ std::optional<nlohmann::json> MessageOf(const std::string& turn, const std::stri
   if (command == "/tools" && rest.empty()) return Json{{"tools", nullptr}};
   if (rest.empty()) return std::nullopt;
   if (command == "/system") return Json{{"system", rest}};
+  if (command == "/think") return Json{{"think", rest}};
   if (command == "/save") return Json{{"save", rest}};
   if (command == "/open") return Json{{"open", rest}};
   if (command == "/tools") {

@@ -19,10 +19,19 @@ using pie_bridge::Words;
 using wasm::ToStr;
 using wasm::View;
 
+// The number of the engine's model behind a handle.
+inline Result<uint32_t> ModelIndex(Process& process, uint32_t handle) {
+  return PIE_TRY(process.handles().models.Get(handle))->index;
+}
+
+// A new handle of a model, without options.
+inline Result<uint32_t> NewModel(Process& process, uint32_t index) {
+  return process.handles().models.Emplace(ModelHandle{index, {}, process.NewCharge()});
+}
+
 // The model behind a handle, and its scheduler.
 inline Result<LoadedModel*> ModelOf(Process& process, uint32_t handle) {
-  uint32_t* index = PIE_TRY(process.handles().models.Get(handle));
-  return &process.engine().models()[*index];
+  return &process.engine().models()[PIE_TRY(ModelIndex(process, handle))];
 }
 
 }  // namespace pie::host

@@ -49,7 +49,7 @@ GuestFiles FilesOf(Process& process) {
 Result<uint32_t> AdapterCreate(Process& process, uint32_t model, std::string_view name,
                                Wait& wait) {
   PIE_RETURN_IF_ERROR(CheckName(name));
-  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  const uint32_t index = PIE_TRY(ModelIndex(process, model));
   auto made = PIE_TRY(OnFiles<Ptr>(
       process, wait,
       [&adapters = process.engine().adapters(), user = process.options().username, index,
@@ -60,7 +60,7 @@ Result<uint32_t> AdapterCreate(Process& process, uint32_t model, std::string_vie
 Result<std::optional<uint32_t>> AdapterOpen(Process& process, uint32_t model, std::string_view name,
                                             Wait& wait) {
   PIE_RETURN_IF_ERROR(CheckName(name));
-  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  const uint32_t index = PIE_TRY(ModelIndex(process, model));
   auto opened = PIE_TRY(
       OnFiles<Ptr>(process, wait,
                    [&adapters = process.engine().adapters(), user = process.options().username,
@@ -178,7 +178,7 @@ Status AdaptersDestroy(Process& process, uint32_t adapter, Wait& wait) {
 }
 
 Result<std::vector<std::string>> AdaptersNames(Process& process, uint32_t model, Wait& wait) {
-  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  const uint32_t index = PIE_TRY(ModelIndex(process, model));
   using Names = std::vector<std::string>;
   auto names = PIE_TRY(
       OnFiles<Names>(process, wait,

@@ -65,16 +65,16 @@ Status CheckBid(double value) {
 }  // namespace
 
 Result<uint32_t> ContextCreate(Process& process, uint32_t model) {
-  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-  Scheduler* scheduler = process.engine().models()[*index].scheduler.get();
+  const uint32_t index = PIE_TRY(ModelIndex(process, model));
+  Scheduler* scheduler = process.engine().models()[index].scheduler.get();
   const CacheSalt salt = process.engine().SaltOf(process.options().username);
-  auto made = std::make_unique<Context>(scheduler, *index, scheduler->Create(salt), Extent{});
+  auto made = std::make_unique<Context>(scheduler, index, scheduler->Create(salt), Extent{});
   return Keep(process, std::move(made));
 }
 
 Result<uint32_t> ContextOpen(Process& process, uint32_t model, std::string_view name, Wait& wait) {
   PIE_RETURN_IF_ERROR(CheckName(name));
-  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  const uint32_t index = PIE_TRY(ModelIndex(process, model));
   auto opened = PIE_TRY(OnFiles<std::unique_ptr<Context>>(
       process, wait,
       [&engine = process.engine(), user = process.options().username, index,
@@ -86,7 +86,7 @@ Result<uint32_t> ContextOpen(Process& process, uint32_t model, std::string_view 
 
 Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view name, Wait& wait) {
   PIE_RETURN_IF_ERROR(CheckName(name));
-  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  const uint32_t index = PIE_TRY(ModelIndex(process, model));
   auto taken = PIE_TRY(OnFiles<std::unique_ptr<Context>>(
       process, wait,
       [&engine = process.engine(), user = process.options().username, index,
@@ -98,7 +98,7 @@ Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view 
 
 Status ContextDelete(Process& process, uint32_t model, std::string_view name, Wait& wait) {
   PIE_RETURN_IF_ERROR(CheckName(name));
-  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  const uint32_t index = PIE_TRY(ModelIndex(process, model));
   const auto deleted =
       OnFiles<std::monostate>(process, wait,
                               [&engine = process.engine(), user = process.options().username, index,
@@ -140,8 +140,7 @@ Result<uint32_t> ContextTokensPerPage(Process& process, uint32_t context) {
 }
 
 Result<uint32_t> ContextModel(Process& process, uint32_t context) {
-  uint32_t index = PIE_TRY(process.handles().contexts.Get(context))->model();
-  return process.handles().models.Emplace(index);
+  return NewModel(process, PIE_TRY(process.handles().contexts.Get(context))->model());
 }
 
 Result<uint32_t> ContextCommittedPageCount(Process& process, uint32_t context) {

@@ -6,9 +6,9 @@
 namespace pie::host {
 
 Result<uint32_t> ForwardPassNew(Process& process, uint32_t model) {
-  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+  const uint32_t index = PIE_TRY(ModelIndex(process, model));
   auto made = std::make_unique<Pass>();
-  made->model = *index;
+  made->model = index;
   made->charge = process.NewCharge();
   if (!Keep(process, *made, sizeof(Pass))) return std::unexpected(*made->refusal);
   return process.handles().passes.Insert(std::move(made));

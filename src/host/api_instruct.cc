@@ -50,9 +50,13 @@ Status Reset(HandleTable<Charged<T>>& table, uint32_t handle) {
   return {};
 }
 
+Result<const ChatTemplate::Options*> OptionsOf(Process& process, uint32_t model) {
+  return &PIE_TRY(process.handles().models.Get(model))->options;
+}
+
 Result<std::vector<uint32_t>> TurnAlone(Process& process, uint32_t model, const Turn& turn) {
   PIE_RETURN_IF_ERROR(CheckSize(process, {&turn, 1}));
-  return PIE_TRY(ChatOf(process, model))->Alone(turn);
+  return PIE_TRY(ChatOf(process, model))->Alone(turn, *PIE_TRY(OptionsOf(process, model)));
 }
 
 // Notes the tools of a process, by which its decoders tell texts from numbers.
@@ -115,7 +119,8 @@ Status ChatDecoderDrop(Process& process, uint32_t decoder) {
 
 Result<uint32_t> ReasoningCreateDecoder(Process& process, uint32_t model) {
   return process.handles().reasoning_decoders.Emplace(
-      std::make_unique<ReasoningDecoder>(PIE_TRY(ModelOf(process, model))->model),
+      std::make_unique<ReasoningDecoder>(PIE_TRY(ModelOf(process, model))->model,
+                                         PIE_TRY(OptionsOf(process, model))->begins_inside),
       process.NewCharge());
 }
 
@@ -177,7 +182,18 @@ Result<std::vector<uint32_t>> TurnsExtend(Process& process, uint32_t model,
   for (const Turn& turn : turns) {
     if (turn.kind == TurnKind::Tools) NoteTools(process, View(turn.tools));
   }
-  return PIE_TRY(ChatOf(process, model))->Extend(before, turns);
+  return PIE_TRY(ChatOf(process, model))
+      ->Extend(before, turns, *PIE_TRY(OptionsOf(process, model)));
+}
+
+Status TemplatesSetOption(Process& process, uint32_t model, std::string_view name,
+                          std::optional<std::string_view> value) {
+  const ChatTemplate* chat = PIE_TRY(ChatOf(process, model));
+  ModelHandle* const handle = PIE_TRY(process.handles().models.Get(model));
+  auto options = PIE_TRY(chat->SetOption(handle->options, name, value));
+  if (!handle->charge.Resize(options.json.size())) return PassMemoryLimit(process);
+  handle->options = std::move(options);
+  return {};
 }
 
 Result<std::vector<uint32_t>> ToolUseEquip(Process& process, uint32_t model,

@@ -22,11 +22,11 @@ Result<uint32_t> ModelLoad(Process& process, std::string_view name) {
   // "default" means the first model, unless a model has that name.
   const auto named = [&](const LoadedModel& loaded) { return loaded.model.name == "default"; };
   if (name == "default" && std::ranges::none_of(models, named)) {
-    return process.handles().models.Emplace(0);
+    return NewModel(process, 0);
   }
   for (uint32_t i = 0; i < models.size(); ++i) {
     if (models[i].model.name == name) {
-      return process.handles().models.Emplace(i);
+      return NewModel(process, i);
     }
     known += (i > 0 ? ", " : "") + models[i].model.name;
   }
@@ -34,8 +34,8 @@ Result<uint32_t> ModelLoad(Process& process, std::string_view name) {
 }
 
 Result<uint32_t> ModelTokenizer(Process& process, uint32_t model) {
-  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-  return process.handles().tokenizers.Emplace(*index);
+  const uint32_t index = PIE_TRY(ModelIndex(process, model));
+  return process.handles().tokenizers.Emplace(index);
 }
 
 Result<std::vector<uint32_t>> TokenizerEncode(Process& process, uint32_t tokenizer,

@@ -5,8 +5,8 @@ namespace pie::host {
 namespace {
 
 Result<Scheduler*> SchedulerOf(Process& process, uint32_t model) {
-  const uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-  return process.engine().models()[*index].scheduler.get();
+  const uint32_t index = PIE_TRY(ModelIndex(process, model));
+  return process.engine().models()[index].scheduler.get();
 }
 
 }  // namespace

@@ -170,6 +170,13 @@ struct Charged {
   Charge charge;
 };
 
+// A model as a guest uses it.
+struct ModelHandle {
+  uint32_t index;                 // of the engine's model
+  ChatTemplate::Options options;  // of its chat template
+  Charge charge;                  // for the options
+};
+
 // A chain that a guest holds.
 struct RunningChain {
   uint32_t context;     // its handle
@@ -253,7 +260,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   // The objects that the guest holds. Null after the process has ended.
   struct Handles {
     Handles(uint32_t limit, std::atomic<int64_t>* live, ByteBudget* memory);
-    HandleTable<uint32_t> models, tokenizers;  // index of the engine's model
+    HandleTable<ModelHandle> models;
+    HandleTable<uint32_t> tokenizers;  // index of the engine's model
     HandleTable<Context> contexts;
     HandleTable<Pass> passes;
     HandleTable<std::shared_ptr<PassOutput>> outputs;

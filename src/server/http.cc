@@ -66,6 +66,13 @@ std::variant<Call, HttpAnswer> FindAnswer(Service& service, const Door* door, co
     if (!problem.empty()) return Refusal(403, "permission_error", problem);
     if (preflight) return AnswerPreflight(asked);
     if (!service.web.Trusts(route->program)) {
+      if (const std::string place = NamedPlaceOf(asked); !place.empty()) {
+        return HttpAnswer{.status = 307,
+                          .body = "",
+                          .headers = {{"Location", place},
+                                      {"Cache-Control", "no-store"},
+                                      {"Vary", "Sec-Fetch-Mode"}}};
+      }
       std::vector<std::string> prefixes = {route->prefix};
       for (const auto& [prefix, program] : service.routes.prefixes()) prefixes.push_back(prefix);
       call.guard.shares_origin = route->shares_origin;

@@ -152,6 +152,18 @@ std::string PolicyOf(const Asked& asked, std::span<const std::string> prefixes) 
       places);
 }
 
+std::string NamedPlaceOf(const Asked& asked) {
+  constexpr std::string_view kLoopback = "[::1]";
+  // The certificate of a server with TLS need not have the other name.
+  if (asked.secure || asked.method != "GET" || asked.fetch_mode != "navigate") return {};
+  if (HostOf(asked.host) != kLoopback || !asked.target.starts_with('/')) return {};
+  const std::string_view port = asked.host.substr(kLoopback.size());  // with its colon
+  if (!std::ranges::all_of(port, [](char c) { return c == ':' || (c >= '0' && c <= '9'); })) {
+    return {};
+  }
+  return fmt::format("http://localhost{}{}", port, asked.target);
+}
+
 std::string GuardedHead(const HeadGuard& guard, std::string_view lines) {
   if (guard.policy.empty() && guard.reader.empty()) return std::string(lines);
   std::string head;

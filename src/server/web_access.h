@@ -60,6 +60,10 @@ struct HeadGuard {
 // servers.
 std::string PolicyOf(const Asked& asked, std::span<const std::string> prefixes);
 
+// Where a browser that opens a document at [::1] should go instead: to localhost, which a policy
+// can name. Empty: it may stay.
+std::string NamedPlaceOf(const Asked& asked);
+
 // `lines` have the form `name:value`.
 std::string GuardedHead(const HeadGuard& guard, std::string_view lines);
 

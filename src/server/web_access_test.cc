@@ -64,6 +64,25 @@ TEST(WebAccessTest, RequestsWithoutAnOriginNameTheirSite) {
   EXPECT_FALSE(May(link));
 }
 
+TEST(WebAccessTest, DocumentsAtTheIpv6LoopbackMoveToTheNameThatPoliciesKnow) {
+  Asked asked{.target = "/apps/chat/?a=b", .host = "[::1]:8080"};
+  asked.method = "GET";
+  asked.fetch_mode = "navigate";
+  EXPECT_EQ(NamedPlaceOf(asked), "http://localhost:8080/apps/chat/?a=b");
+  for (const char* host : {"localhost:8080", "127.0.0.1:8080", "[fe80::1]:8080", "[::1",
+                           "[::1]:80@evil.example"}) {
+    Asked other = asked;
+    other.host = host;
+    EXPECT_EQ(NamedPlaceOf(other), "") << host;
+  }
+  Asked other = asked;
+  other.fetch_mode = "cors";  // what a script asks for stays where it is
+  EXPECT_EQ(NamedPlaceOf(other), "");
+  other = asked;
+  other.secure = true;
+  EXPECT_EQ(NamedPlaceOf(other), "");
+}
+
 TEST(WebAccessTest, DocumentsOfInferletsReachTheirOwnPaths) {
   const std::vector<std::string> prefixes = {"/apps/chat", "/v1"};
   EXPECT_EQ(PolicyOf({.host = "localhost:80"}, prefixes),

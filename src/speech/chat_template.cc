@@ -71,19 +71,33 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::Make(const ChatSource& sourc
   return std::unique_ptr<ChatTemplate>(new ChatTemplate(raw));
 }
 
+Result<ChatTemplate::Options> ChatTemplate::SetOption(const Options& options, std::string_view name,
+                                                      std::optional<std::string_view> value) const {
+  const pie_bridge::Str given = ToStr(value.value_or(""));
+  BridgeOut out;
+  if (!pie_bridge::pie_template_set_option(raw_, ToStr(options.json), ToStr(name),
+                                           value ? &given : nullptr, out.get())) {
+    return Fail(Code::kInvalid, "{}", out.text());
+  }
+  return Options{.json = out.text(), .begins_inside = out.words().at(0) != 0};
+}
+
 Result<ChatTemplate::Tokens> ChatTemplate::Extend(std::span<const TurnKind> before,
-                                                  std::span<const Turn> turns) const {
+                                                  std::span<const Turn> turns,
+                                                  const Options& options) const {
   BridgeOut out;
   if (!pie_bridge::pie_template_extend(raw_, {before.data(), before.size()},
-                                       {turns.data(), turns.size()}, out.get())) {
+                                       {turns.data(), turns.size()}, ToStr(options.json),
+                                       out.get())) {
     return Fail(Code::kInvalid, "{}", out.text());
   }
   return out.words();
 }
 
-Result<ChatTemplate::Tokens> ChatTemplate::Alone(const Turn& turn) const {
+Result<ChatTemplate::Tokens> ChatTemplate::Alone(const Turn& turn,
+                                                 const Options& options) const {
   BridgeOut out;
-  if (!pie_bridge::pie_template_alone(raw_, &turn, out.get())) {
+  if (!pie_bridge::pie_template_alone(raw_, &turn, ToStr(options.json), out.get())) {
     return Fail(Code::kInvalid, "{}", out.text());
   }
   return out.words();

@@ -50,17 +50,30 @@ class ChatTemplate {
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
+  // Variables that the template leaves to its user, such as enable_thinking: see SetOption.
+  struct Options {
+    std::string json;                   // an object; empty without options
+    std::optional<bool> begins_inside;  // of the thoughts; none: as reasoning() says
+  };
+
+  // Returns `options` with an option set to `value`, which is JSON, or removed. Fails if the option
+  // is not allowed, or if the template refuses the value.
+  Result<Options> SetOption(const Options& options, std::string_view name,
+                            std::optional<std::string_view> value) const;
+
   // Returns the tokens that `turns` add after turns of the kinds `before`. If `turns` end with a
   // cue, they are exactly what the template writes; otherwise they are the part that all
   // continuations share.
-  Result<Tokens> Extend(std::span<const TurnKind> before, std::span<const Turn> turns) const;
+  Result<Tokens> Extend(std::span<const TurnKind> before, std::span<const Turn> turns,
+                        const Options& options = {}) const;
 
   // Returns the tokens of one complete turn: system and tools as at the beginning of a
   // conversation, other turns as in the middle of one.
-  Result<Tokens> Alone(const Turn& turn) const;
+  Result<Tokens> Alone(const Turn& turn, const Options& options = {}) const;
 
-  // Renders a whole conversation, {"messages": […], "tools": […], "cue": bool}, as it is. Names of
-  // special tokens in a message become special tokens, as if the template had written them.
+  // Renders a whole conversation, {"messages": […], "tools": […], "cue": bool, "options": {…}}, as
+  // it is. Names of special tokens in a message become special tokens, as if the template had
+  // written them.
   Result<std::string> Render(std::string_view conversation) const;
 
   const pie_bridge::Template* raw() const { return raw_; }

@@ -9,7 +9,8 @@ namespace pie {
 namespace {
 
 // ChatML: <|im_start|>role\ntext<|im_end|>\n. Tools join the system turn, answers of several tools
-// share a turn, and thoughts stand in <think>, so that tests see what real templates do.
+// share a turn, thoughts stand in <think>, and enable_thinking switches them off, so that tests see
+// what real templates do.
 constexpr std::string_view kTemplate = R"(
 {%- if tools %}
     {{- '<|im_start|>system\n' }}
@@ -34,7 +35,10 @@ constexpr std::string_view kTemplate = R"(
         {{- '<|im_end|>\n' }}
     {%- endif %}
 {%- endfor %}
-{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{% endif %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{% endif %}
+{%- endif %}
 )";
 
 }  // namespace

@@ -22,14 +22,16 @@ std::string_view CloseOf(const ReasoningFormat* format) {
 
 }  // namespace
 
-ReasoningDecoder::ReasoningDecoder(const Model& model)
-    : format_(FormatOf(model)), marks_(model, {OpenOf(format_), CloseOf(format_)}, "") {}
+ReasoningDecoder::ReasoningDecoder(const Model& model, std::optional<bool> begins_inside)
+    : format_(FormatOf(model)),
+      begins_inside_(begins_inside.value_or(format_ != nullptr && format_->begins_inside)),
+      marks_(model, {OpenOf(format_), CloseOf(format_)}, "") {}
 
 Result<ReasoningDecoder::Event> ReasoningDecoder::Feed(std::span<const uint32_t> tokens) {
   if (format_ == nullptr) return Delta{};
   const bool stopped = PIE_TRY(marks_.Append(tokens, rest_));
   bool started = false;
-  if (std::exchange(fresh_, false) && format_->begins_inside) {
+  if (std::exchange(fresh_, false) && begins_inside_) {
     inside_ = started = true;
   }
   if (!inside_) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -25,8 +26,9 @@ class ReasoningDecoder {
   };
   using Event = std::variant<Start, Delta, Complete>;
 
-  // A model without a format for reasoning never gives out thoughts.
-  explicit ReasoningDecoder(const Model& model);
+  // A model without a format for reasoning never gives out thoughts. `begins_inside` says whether
+  // the cue has already begun the thoughts; by default, the format says it.
+  explicit ReasoningDecoder(const Model& model, std::optional<bool> begins_inside = {});
 
   // Returns one event: Complete if the thoughts end here, else Start if they begin (their text
   // comes with the next call), else Delta.
@@ -40,6 +42,7 @@ class ReasoningDecoder {
   void Show(size_t end);
 
   const ReasoningFormat* format_;  // null if the model has none
+  bool begins_inside_;
   MarkedText marks_;
   std::string rest_;    // text before a mark, or thoughts that may end in a mark
   std::string text_;    // the thoughts so far

@@ -44,8 +44,9 @@ def test_stdout_arrives_also_without_a_last_newline():
 def test_an_exception_of_the_library_is_told_with_the_function_that_caused_it():
     done = run("range")
     assert done.returncode == 1
-    assert "out_of_range" in done.stderr
-    assert "PickFrom(" in done.stderr.partition("wasm backtrace:")[2]
+    assert "error: out_of_range: " in done.stderr, done.stderr
+    frames = done.stderr.partition("wasm backtrace:")[2].splitlines()
+    assert "PickFrom(" in frames[1], frames
 
 
 def test_a_wait_that_nothing_can_end_is_an_error():

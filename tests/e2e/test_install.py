@@ -92,6 +92,8 @@ def test_it_brings_licences_and_a_unit(prefix, tmp_path):
         here = tmp_path / "pie.service"
         here.write_text(re.sub("(?m)^ExecStart=.*", "ExecStart=/bin/true", unit))
         assert run(["systemd-analyze", "verify", "--man=no", here]).stderr == ""
+        # 0 is the most secure and 100 the least. The network and a GPU's devices are left.
+        run(["systemd-analyze", "security", "--offline=true", "--threshold=20", here])
     check = [prefix / "bin/pie", "check", prefix / "share/pie/config.example.toml"]
     run(check)
 

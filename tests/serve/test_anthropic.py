@@ -207,6 +207,32 @@ def test_errors_name_the_message_of_the_request(client, model):
         client.messages.create(messages=turns, **asked)
 
 
+def test_a_history_of_tools_that_other_servers_ran(client, model):
+    """What the model said of their results counts; the results themselves are left out."""
+    found = {"type": "web_search_result", "url": "https://a.example", "title": "A", "page_age": "1"}
+    blocks = [
+        {"type": "text", "text": "Let me look. "},
+        {
+            "type": "server_tool_use",
+            "id": "srvtoolu_1",
+            "name": "web_search",
+            "input": {"query": "a"},
+        },
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [found]},
+        {"type": "mcp_tool_use", "id": "m1", "name": "x", "server_name": "s", "input": {}},
+        {"type": "mcp_tool_result", "tool_use_id": "m1", "is_error": False, "content": []},
+        {"type": "text", "text": "It is an A."},
+    ]
+    counts = []
+    for content in (blocks, "Let me look. It is an A."):
+        turns = [*HELLO, {"role": "assistant", "content": content}, *HELLO]
+        body = {"model": model, "max_tokens": 4, "messages": turns}
+        counted = client.messages.count_tokens(model=model, messages=turns).input_tokens
+        assert client.messages.create(**body).content
+        counts.append(counted)
+    assert counts[0] == counts[1]
+
+
 def test_messages_of_one_role_are_one_turn(client, model):
     asked = {"model": model, "max_tokens": 1}
     parts = [

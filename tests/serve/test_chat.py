@@ -308,7 +308,8 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(tmp_path):
 
 def test_ctrl_c_stops_a_tool_call(tmp_path):
     """The conversation goes on."""
-    call = {"name": "log_waits", "arguments": {"path": str(tmp_path / "waited"), "seconds": 600}}
+    waited = tmp_path / "waited"
+    call = {"name": "log_waits", "arguments": {"path": str(waited), "seconds": 600}}
     answers = f"""
 [[answer]]
 when = "Wait"
@@ -327,11 +328,29 @@ say = "Here I am."
     terminal.until(r"with \d+ tools")
     terminal.type("Wait\r")
     terminal.until("→ log_waits")
+    time.sleep(2)  # the call is under way
     terminal.type("\x03")
     terminal.until("tokens/s")
+    end = time.monotonic() + LIMIT_S
+    while not waited.exists():  # the server hears of it
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert waited.read_text() == "cancelled"
     terminal.type("Hello\r")
     terminal.until("Here I am")
     assert terminal.leave() == 0
+
+
+def test_thinking_is_switched(tmp_path):
+    """The dummy's template has a switch, as Qwen3's, and no grades."""
+    chat = start(tmp_path)
+    typed = "/think off\nHello\n/think on\n/think high\n/new\n/think often\nHello\n"
+    said, errors = chat.communicate(typed, LIMIT_S)
+    assert chat.returncode == 0, errors
+    notes = ("no thoughts from the next turn on\n", "\nthoughts from the next turn on\n")
+    assert all(note in said for note in notes), said
+    assert "this model knows no grades" in said
+    assert "/think takes on, off, low, medium or high, not often" in said
 
 
 def test_thoughts_are_dimmed(tmp_path):

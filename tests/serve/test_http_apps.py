@@ -325,6 +325,16 @@ def test_documents_of_inferlets_have_a_policy(web, start, on):
     assert "content-security-policy" not in sent and sent["set-cookie"] == "a=b"
 
 
+def test_a_document_at_the_ipv6_loopback_moves_to_localhost(web):
+    """No policy can name [::1], so its scripts could not send a request there."""
+    host = {"Host": f"[::1]:{web.port}"}
+    opened = {**host, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    status, headers = headers_of(web.port, "GET", "/apps/http-echo/page?a=b", **opened)
+    assert status == 307
+    assert dict(headers)["location"] == f"http://localhost:{web.port}/apps/http-echo/page?a=b"
+    assert headers_of(web.port, "GET", ABOUT, **host)[0] == 200  # not opened as a document
+
+
 def test_documents_of_inferlets_in_a_browser(web, start, on):
     """Their scripts reach the inferlet, and nothing that belongs to the server's page."""
     script = "(path) => fetch(path, {method: 'POST', headers: {'content-type': 'application/json'},"

@@ -150,7 +150,69 @@ def test_thoughts_in_messages(claude, model):
     assert (thinking.thinking, block.text) == ("Apples are sweet.", "Eat an apple.")
 
 
+def prompt_tokens(client, model, **more) -> int:
+    return chat(client, model, "Call once", **more).usage.prompt_tokens
+
+
+def test_the_effort_of_thinking_is_told_to_the_template(client, model):
+    """The dummy's template writes empty thoughts where thinking is off, as Qwen3's does."""
+    plain = prompt_tokens(client, model)
+    empty = len("<think>\n\n</think>\n\n")
+    for effort, more in [("none", empty), ("minimal", empty), ("low", 0), ("high", 0)]:
+        assert prompt_tokens(client, model, reasoning_effort=effort) == plain + more, effort
+    variables = {"chat_template_kwargs": {"enable_thinking": False}}
+    assert prompt_tokens(client, model, extra_body=variables) == plain + empty
+    asked = {"model": model, "input": "Call once", "max_output_tokens": 4}
+    counts = [
+        client.responses.create(**asked, **more).usage.input_tokens
+        for more in ({}, {"reasoning": {"effort": "none"}})
+    ]
+    assert counts[1] == counts[0] + empty
+
+
+def test_thinking_of_messages_is_told_to_the_template(claude, model):
+    def count(**more) -> int:
+        asked = {"model": model, "messages": say("Hello"), **more}
+        return claude.messages.count_tokens(**asked).input_tokens
+
+    plain, empty = count(), len("<think>\n\n</think>\n\n")
+    assert count(thinking={"type": "disabled"}) == plain + empty
+    assert count(thinking={"type": "enabled", "budget_tokens": 1024}) == plain
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"reasoning_effort": "some"}, "'reasoning_effort' must be none, minimal, low"),
+        ({"extra_body": {"chat_template_kwargs": [1]}}, "'chat_template_kwargs' must be an object"),
+        ({"extra_body": {"chat_template_kwargs": {"messages": True}}}, "the engine sets itself"),
+        ({"extra_body": {"chat_template_kwargs": {"a": {"b": 1}}}}, "JSON string, boolean or"),
+        ({"extra_body": {"chat_template_kwargs": {"a": "x" * 5000}}}, "at most 4096"),
+    ],
+)
+def test_bad_options_of_templates(client, model, more, text):
+    with pytest.raises(openai.BadRequestError, match=text):
+        chat(client, model, "Hello", **more)
+
+
 # --- calls
+
+
+def test_many_tools(start, tmp_path, model):
+    """Agents with several MCP servers have hundreds. Each byte is a token of the dummy."""
+    script = tmp_path / "answers.toml"
+    script.write_text(f"[[answer]]\nrepeat = true\nsay = {json.dumps(ANSWERS['Call once'])}\n")
+    config = CONFIG.format(script=script).replace("total_pages = 100", "total_pages = 20000")
+    client = client_of(with_openai(start(config=config)))
+
+    def tool(number: int) -> dict:
+        return {"type": "function", "function": {"name": f"tool_{number}"}}
+
+    tools = [WEATHER, *(tool(number) for number in range(199))]
+    (call,) = chat(client, model, "Call once", tools=tools).choices[0].message.tool_calls
+    assert call.function.name == "weather"
+    with pytest.raises(openai.BadRequestError, match="at most 1024 tools"):
+        chat(client, model, "Call once", tools=[tool(number) for number in range(1025)])
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -5,15 +5,16 @@
 // Each line of input is a JSON object and is answered with one, or with {"error": …}:
 //   {"template": source, "variables": {…}, "stops": […], "now": seconds}
 //       → {"seal", "stops": tokens; "reasoning", "calls": formats}; later lines use it
-//   {"before": [kinds], "turns": [{"kind", "text", "name", "tools"}]}      → {"tokens"}
+//   {"before": [kinds], "turns": [{"kind", "text", "name", "tools"}], "options": {…}}
+//       → {"tokens"}
 //       "tools" as in pie:plus/turns: also the calls of an assistant, and the id of an answer
 //   {"alone": turn}                                                        → {"tokens"}
-//   {"messages": […], "tools": […], "cue": bool}                           → {"text"}
+//   {"messages": […], "tools": […], "cue": bool, "options": {…}}          → {"text"}
 //   {"encode": text}, {"decode": tokens, special ones by name}             → {"tokens"}, {"text"}
 //   {"held": tokens, "tools": [schemas]}
 //       → {"taken"}: how many of them the grammar of calls takes; null if they do not complete it
-//   {"reasoning": [[tokens], …]}, {"calls": [[tokens], …]}                 → {"events"}, one per
-//   list
+//   {"reasoning": [[tokens], …], "options": {…}}, {"calls": [[tokens], …]}
+//       → {"events"}, one per list
 // Without a "template" the file's own is used.
 #include <algorithm>
 #include <array>
@@ -36,6 +37,7 @@ namespace {
 
 using nlohmann::json;
 using pie::CallFormat;
+using pie::ChatTemplate;
 using pie::Model;
 using pie::Result;
 using pie::Turn;
@@ -134,6 +136,15 @@ Result<json> LoadTemplate(Given& given, const json& request) {
   return about;
 }
 
+Result<ChatTemplate::Options> OptionsOf(const ChatTemplate& chat, const json& request) {
+  ChatTemplate::Options options;
+  const json given = request.value("options", json::object());
+  for (const auto& [name, value] : given.items()) {
+    options = PIE_TRY(chat.SetOption(options, name, value.dump()));
+  }
+  return options;
+}
+
 json ToJson(const pie::ReasoningDecoder::Event& event) {
   using Decoder = pie::ReasoningDecoder;
   if (const auto* delta = std::get_if<Decoder::Delta>(&event)) return {"delta", delta->text};
@@ -144,7 +155,8 @@ json ToJson(const pie::ReasoningDecoder::Event& event) {
 Result<json> Decode(const Model& model, const json& request) {
   json events = json::array();
   if (request.contains("reasoning")) {
-    pie::ReasoningDecoder decoder(model);
+    const auto options = PIE_TRY(OptionsOf(*model.chat, request));
+    pie::ReasoningDecoder decoder(model, options.begins_inside);
     for (const auto& tokens : request["reasoning"].get<std::vector<std::vector<uint32_t>>>()) {
       events.push_back(ToJson(PIE_TRY(decoder.Feed(tokens))));
     }
@@ -190,7 +202,7 @@ Result<json> Answer(Given& given, const std::string& line) {
   const bool loads = request.contains("template") || request.contains("now");
   if (loads) return LoadTemplate(given, request);
   if (!given.model.chat) return json{{"error", "no template is loaded"}};
-  const pie::ChatTemplate& chat = *given.model.chat;
+  const ChatTemplate& chat = *given.model.chat;
   if (request.contains("alone")) return Tokens(chat.Alone(OwnedTurn(request["alone"]).Borrow()));
   if (request.contains("held")) return Hold(given.model, request);
   if (request.contains("messages")) return json{{"text", PIE_TRY(chat.Render(line))}};
@@ -202,7 +214,7 @@ Result<json> Answer(Given& given, const std::string& line) {
   const std::list<OwnedTurn> owned(request["turns"].begin(), request["turns"].end());
   std::vector<Turn> turns;
   for (const OwnedTurn& turn : owned) turns.push_back(turn.Borrow());
-  return Tokens(chat.Extend(before, turns));
+  return Tokens(chat.Extend(before, turns, PIE_TRY(OptionsOf(chat, request))));
 }
 
 }  // namespace

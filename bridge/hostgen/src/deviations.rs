@@ -200,6 +200,7 @@ pub const LONG: &[(&str, &str)] = &[
         "pie:plus/turns.extend",
         "Runs the template, on texts that may be long.",
     ),
+    ("pie:plus/templates.set-option", "Runs the template."),
     (
         "pie:plus/adapters.import-files",
         "The files are copied, and may be large.",

@@ -122,19 +122,52 @@ pub unsafe extern "C" fn pie_template_free(template: *mut Template) {
     guarded((), || drop(Box::from_raw(template)))
 }
 
-/// The tokens that `turns` add after turns of the kinds `before` go to `out`'s words.
+/// Sets an option of the template to a value, which is JSON, or removes it if there is no value. `options` are those before:
+/// a JSON object, or nothing. The new ones go to `out`'s text, and whether the model's turn then begins inside of its
+/// thoughts to its only word. Fails if the option is not allowed, or if the template refuses the value.
+#[no_mangle]
+pub unsafe extern "C" fn pie_template_set_option(
+    template: *const Template,
+    options: Str,
+    name: Str,
+    value: *const Str,
+    out: *mut Out,
+) -> bool {
+    let set = guarded(broken(), || {
+        let template = &(*template).0;
+        let value = value.as_ref().map(|value| value.to_string_lossy());
+        let options = text::options(&options.to_string_lossy())?;
+        let options = template.set_option(&options, &name.to_string_lossy(), value.as_deref())?;
+        let inside = template.begins_inside(&options)?;
+        Ok((serde_json::Value::from(options).to_string(), inside))
+    });
+    let (went_well, text) = match set {
+        Ok((options, inside)) => {
+            (*out).words = vec![inside.into()];
+            (true, options)
+        }
+        Err(text) => (false, text),
+    };
+    pie_out_text(out, Str::of(&text));
+    went_well
+}
+
+/// The tokens that `turns` add after turns of the kinds `before` go to `out`'s words. `options` are a JSON object, or
+/// nothing.
 #[no_mangle]
 pub unsafe extern "C" fn pie_template_extend(
     template: *const Template,
     before: List<TurnsKind>,
     turns: List<TurnsTurn>,
+    options: Str,
     out: *mut Out,
 ) -> bool {
     let words = guarded(broken(), || {
         let before: Vec<TurnKind> = before.as_slice().iter().copied().map(kind).collect();
         let turns = turns.as_slice().iter().map(|turn| owned(turn));
         let turns: Result<Vec<Turn>, String> = turns.collect();
-        (*template).0.extend(&before, &turns?)
+        let options = text::options(&options.to_string_lossy())?;
+        (*template).0.extend(&before, &turns?, &options)
     });
     answer(out, words)
 }
@@ -144,14 +177,18 @@ pub unsafe extern "C" fn pie_template_extend(
 pub unsafe extern "C" fn pie_template_alone(
     template: *const Template,
     turn: *const TurnsTurn,
+    options: Str,
     out: *mut Out,
 ) -> bool {
-    let words = guarded(broken(), || (*template).0.alone(owned(&*turn)?));
+    let words = guarded(broken(), || {
+        let options = text::options(&options.to_string_lossy())?;
+        (*template).0.alone(owned(&*turn)?, &options)
+    });
     answer(out, words)
 }
 
-/// Renders a whole conversation, `{"messages": […], "tools": […], "cue": bool}`, as it is. The rendering goes to `out`'s
-/// text.
+/// Renders a whole conversation, `{"messages": […], "tools": […], "cue": bool, "options": {…}}`, as it is. The rendering
+/// goes to `out`'s text.
 #[no_mangle]
 pub unsafe extern "C" fn pie_template_render(
     template: *const Template,

@@ -8,6 +8,7 @@ use super::removal::remove_tree;
 use super::runtime::{ExitKind, Runtime};
 use super::stdio::Stdio;
 use super::store::{new_store, Guest};
+use super::trap::describe;
 use super::turns::leave_lent_thread;
 use crate::abi::{guarded, GuestPtr, Str};
 use crate::host::Host;
@@ -19,8 +20,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{oneshot, Notify};
-use wasmtime::component::ResourceTableError;
-use wasmtime::{Store, Trap, WasmBacktrace};
+use wasmtime::Store;
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 use wasmtime_wasi_http::WasiHttpView;
 
@@ -244,106 +244,6 @@ fn make_private_folder(dir: &str) -> std::io::Result<()> {
     builder.recursive(true).mode(0o700).create(dir)
 }
 
-/// How many frames of a backtrace an error shows.
-const SHOWN_FRAMES: usize = 16;
-/// The bytes of a function's name in a backtrace. Names of generic functions in Rust have some hundreds.
-const NAME_BYTES: usize = 4 << 10;
-
-/// Describes a trap: its cause, the end of the guest's stderr, and the backtrace. If
-/// `quotes_panic`, a Rust panic is described by its message and its place. The client of an HTTP request, who did not
-/// launch the program, is shown the first line and reads no text of the program's insides there.
-fn describe(
-    error: &wasmtime::Error,
-    store: &Store<Guest>,
-    stdio: &Stdio,
-    quotes_panic: bool,
-) -> String {
-    if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
-        return format!("the inferlet called exit({}) instead of returning", exit.0);
-    }
-    let guest = store.data();
-    let mut text = match &guest.refused {
-        Some(refused) => refused.clone(),
-        None if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) => format!(
-            "handle limit: the inferlet holds {} WASI handles (pollables, streams, files)",
-            guest.table.max_capacity()
-        ),
-        None => error.root_cause().to_string(),
-    };
-    let stderr = stdio.stderr_tail();
-    let mut last_words = stderr.as_str();
-    let aborted = error.downcast_ref::<Trap>() == Some(&Trap::UnreachableCodeReached);
-    let panic = Panic::find(&stderr).filter(|_| quotes_panic && aborted && guest.refused.is_none());
-    if let Some(panic) = panic {
-        text = format!("{}\n    at {}", panic.message, panic.place);
-        last_words = panic.before;
-    }
-    if !last_words.is_empty() {
-        text += &format!("\nthe end of its stderr:\n{last_words}");
-    }
-    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
-        text += "\nwasm backtrace:";
-        for (i, name) in frames(backtrace).iter().take(SHOWN_FRAMES).enumerate() {
-            text += &format!("\n  {i}: {name}");
-        }
-    }
-    text
-}
-
-/// A Rust panic, as Rust writes it to stderr: `thread 'main' panicked at FILE:LINE:COLUMN:`, and the message below.
-#[derive(Debug, PartialEq)]
-struct Panic<'a> {
-    message: &'a str,
-    /// The file and the line.
-    place: &'a str,
-    /// The text that was written before the panic.
-    before: &'a str,
-}
-
-impl<'a> Panic<'a> {
-    /// The panic at the end of the guest's stderr.
-    fn find(stderr: &'a str) -> Option<Self> {
-        const PANICKED: &str = " panicked at ";
-        let at = stderr.rfind(PANICKED)?;
-        let begin = stderr[..at].rfind('\n').map_or(0, |newline| newline + 1);
-        let (place, message) = stderr[at + PANICKED.len()..].split_once(":\n")?;
-        let (place, _column) = place.rsplit_once(':')?;
-        if !stderr[begin..].starts_with("thread '") || place.contains('\n') {
-            return None;
-        }
-        let end = message
-            .find("\nnote: run with `RUST_BACKTRACE")
-            .unwrap_or(message.len());
-        Some(Panic {
-            message: &message[..end],
-            place,
-            before: stderr[..begin].trim_end(),
-        })
-    }
-}
-
-/// The functions on the stack, innermost first, without those that only belong to a Rust panic.
-fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
-    let names = backtrace.frames().iter().map(|frame| {
-        let name = frame.func_name().unwrap_or("<unnamed>");
-        // A component can have names of any length, and some grow a lot when they are demangled.
-        if name.len() > NAME_BYTES {
-            return "<long name>".into();
-        }
-        let name = format!("{:#}", rustc_demangle::demangle(name));
-        match name.char_indices().nth(NAME_BYTES) {
-            Some((end, _)) => format!("{}…", &name[..end]),
-            None => name,
-        }
-    });
-    let mut names: Vec<String> = names.take(2 * SHOWN_FRAMES).collect();
-    let panicking = |name: &String| name.contains("panicking::") || name.contains("begin_unwind");
-    if let Some(last) = names.iter().rposition(panicking) {
-        names.drain(..=last);
-    }
-    names
-}
-
 /// A folder of the host, and how many bytes it may hold.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -484,41 +384,4 @@ pub unsafe extern "C" fn pie_instance_cancel(instance: &Instance) {
 #[no_mangle]
 pub unsafe extern "C" fn pie_instance_free(instance: *mut Instance) {
     guarded((), || drop(Box::from_raw(instance)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_is_found_at_the_end_of_stderr() {
-        let note = "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace";
-        let stderr = format!(
-            "printed\n\nthread 'main' (1) panicked at src/lib.rs:12:5:\ntwo\nlines\n{note}"
-        );
-        let panic = Panic {
-            message: "two\nlines",
-            place: "src/lib.rs:12",
-            before: "printed",
-        };
-        assert_eq!(Panic::find(&stderr), Some(panic));
-        let bare = Panic::find("thread '<unnamed>' panicked at src/lib.rs:3:1:\nwhy").unwrap();
-        assert_eq!(
-            (bare.message, bare.place, bare.before),
-            ("why", "src/lib.rs:3", "")
-        );
-    }
-
-    #[test]
-    fn other_texts_are_no_panics() {
-        for stderr in [
-            "",
-            "why",
-            "it panicked at src/lib.rs:3:1:\nwhy",
-            "thread 'main' panicked at noon",
-            "thread 'main' panicked at noon\nat src/lib.rs:3:1:\nwhy",
-        ] {
-            assert_eq!(Panic::find(stderr), None, "{stderr}");
-        }
-    }
 }

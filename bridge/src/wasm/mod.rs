@@ -19,6 +19,7 @@ mod signal;
 mod stdio;
 mod store;
 mod ticker;
+mod trap;
 mod turns;
 mod weight;
 

@@ -8,6 +8,7 @@
 //! | `{"stop": true}` | ends the running answer | |
 //! | `{"system": "…"}` | begins a new conversation | `{"note": "…"}` |
 //! | `{"model": "…"}` | begins a conversation on another model; an empty name lists the models | `{"note": "…"}` |
+//! | `{"think": "…"}` | from the next turn on, the model thinks (`on`, `low`, `medium`, `high`) or does not (`off`) | `{"note": "…"}` |
 //! | `{"save": "…"}`, `{"open": "…"}` | keeps the conversation under a name; goes on with a kept one | `{"note": "…"}` |
 //! | `{"tools": null}` | lists the MCP servers and their tools | `{"note": "…"}` |
 //! | `{"tools": ["…"]}` | begins a conversation in which the model may call the tools of these servers | `{"note": "…"}` |
@@ -17,6 +18,7 @@
 
 mod answer;
 mod calls;
+mod thinking;
 mod tools;
 
 use answer::Inbox;
@@ -48,6 +50,8 @@ struct Talk {
     name: String,
     system: String,
     tools: Rc<Toolbox>,
+    /// What `think` was told last.
+    thinking: Option<String>,
     context: Context,
 }
 
@@ -66,14 +70,27 @@ impl Talk {
             name: name.into(),
             system: system.into(),
             tools,
+            thinking: None,
             context,
         })
+    }
+
+    /// A new conversation takes the place of this one, and thinks as this one did, where its model can.
+    fn restart(&mut self, name: &str, system: &str, tools: Rc<Toolbox>) -> Result<()> {
+        let thinking = self.thinking.take();
+        *self = Talk::begin(name, system, tools)?;
+        if let Some(how) = thinking {
+            let set = thinking::set(&self.model, name, &how);
+            self.thinking = set.is_ok().then_some(how);
+        }
+        Ok(())
     }
 
     /// Does what a message other than a turn asks for. Returns what to tell the client.
     fn obey(&mut self, message: &Value) -> Result<String> {
         if let Some(system) = message["system"].as_str() {
-            *self = Talk::begin(&self.name, system, self.tools.clone())?;
+            let name = self.name.clone();
+            self.restart(&name, system, self.tools.clone())?;
             Ok("a new conversation".into())
         } else if let Some(name) = message["model"].as_str() {
             if name.is_empty() {
@@ -83,8 +100,13 @@ impl Talk {
                     self.name
                 ));
             }
-            *self = Talk::begin(name, &self.system, self.tools.clone())?;
+            let system = self.system.clone();
+            self.restart(name, &system, self.tools.clone())?;
             Ok(format!("a new conversation with {name}"))
+        } else if let Some(how) = message["think"].as_str() {
+            let note = thinking::set(&self.model, &self.name, how)?;
+            self.thinking = Some(how.into());
+            Ok(note)
         } else if let Some(name) = message["save"].as_str() {
             self.context.save(name)?;
             Ok(format!("saved as {name}"))
@@ -95,7 +117,8 @@ impl Talk {
             let servers: Vec<&str> = servers.iter().filter_map(Value::as_str).collect();
             let tools = Rc::new(Toolbox::of(&servers)?);
             let note = format!("a new conversation with {} tools", tools.len());
-            *self = Talk::begin(&self.name, &self.system, tools)?;
+            let (name, system) = (self.name.clone(), self.system.clone());
+            self.restart(&name, &system, tools)?;
             Ok(note)
         } else if message.get("tools").is_some() {
             Ok(tools::list())

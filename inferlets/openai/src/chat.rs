@@ -6,6 +6,7 @@ use crate::forms::Form;
 use crate::options::{alternatives, boolean, check_names, whole, Options};
 use crate::prompt::{self, Said};
 use crate::reply::{self, now, SharedEvents};
+use crate::thinking;
 use crate::tools;
 use inferlet::http::Responder;
 use inferlet::prelude::*;
@@ -56,6 +57,7 @@ pub fn prepare(fields: &Map<String, Value>, places: &[String]) -> Parsed<(Option
             "parallel_tool_calls",
             "modalities",
             "reasoning_effort",
+            "chat_template_kwargs",
             "functions",
             "function_call",
             "audio",
@@ -98,6 +100,7 @@ pub fn prepare(fields: &Map<String, Value>, places: &[String]) -> Parsed<(Option
         limit.map_or(DEFAULT_TOKENS, |limit| limit as usize),
         logprobs,
     )?;
+    thinking::apply(fields, &options.model)?;
     options.form = Form::parse(fields, &options.model)?;
     if tools.must {
         options.form = Form::call_of(&tools.callable, &options.model)?;

@@ -21,6 +21,7 @@ mod reply;
 mod responses;
 mod stops;
 mod store;
+mod thinking;
 mod thoughts;
 mod tools;
 mod visible;

@@ -23,6 +23,7 @@ type Parsed<T> = std::result::Result<T, ApiError>;
 
 const MAX_TOKENS: u64 = 1 << 20;
 const MAX_TOP_K: u64 = 1 << 20;
+const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 pub async fn serve(mut body: Fields, respond: Responder) -> Result<()> {
     body.retain(|_, value| !value.is_null());
@@ -69,7 +70,6 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
         return Err(ApiError::invalid("max_tokens", "Field required"));
     }
     let top_k = whole(fields, "top_k", 0, MAX_TOP_K)?.filter(|k| *k > 0);
-    check_thinking(fields)?;
     let stops = stop_sequences(fields)?;
     let mut chat = Fields::new();
     for name in ["model", "max_tokens", "stream", "temperature", "top_p"] {
@@ -98,6 +98,9 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
         let alone = choice["disable_parallel_tool_use"] == true;
         chat.insert("parallel_tool_calls".into(), json!(!alone));
     }
+    if let Some(effort) = effort(fields)? {
+        chat.insert("reasoning_effort".into(), effort.into());
+    }
     if let Some(form) = form(fields)? {
         chat.insert("response_format".into(), form);
     }
@@ -112,16 +115,21 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
     Ok((options, prompt))
 }
 
-fn check_thinking(fields: &Fields) -> Parsed<()> {
-    match fields.get("thinking") {
-        None => Ok(()),
-        Some(thinking) => match thinking["type"].as_str() {
-            Some("enabled" | "adaptive" | "disabled") => Ok(()),
-            _ => {
-                let text = "the type must be enabled, adaptive or disabled";
-                Err(ApiError::invalid("thinking", text))
-            }
-        },
+/// Whether the model thinks, and how much, as chat completions say it. None if the request does not say.
+fn effort(fields: &Fields) -> Parsed<Option<&str>> {
+    let config = fields.get("output_config");
+    let effort = config.and_then(|config| config["effort"].as_str());
+    let effort = effort.filter(|effort| EFFORTS.contains(effort));
+    let Some(thinking) = fields.get("thinking") else {
+        return Ok(effort);
+    };
+    match thinking["type"].as_str() {
+        Some("disabled") => Ok(Some("none")),
+        Some("enabled" | "adaptive") => Ok(Some(effort.unwrap_or("medium"))),
+        _ => {
+            let text = "the type must be enabled, adaptive or disabled";
+            Err(ApiError::invalid("thinking", text))
+        }
     }
 }
 

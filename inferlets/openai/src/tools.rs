@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 type Parsed<T> = std::result::Result<T, ApiError>;
 
-const MAX_TOOLS: usize = 128;
+const MAX_TOOLS: usize = 1024;
 /// The longest name of a tool, in bytes.
 const MAX_NAME: usize = 128;
 const CHOICES: &str =

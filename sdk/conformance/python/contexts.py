@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from typing import Any
 
 from table import GREEDY, case, context_with, encode, load_model
 
@@ -60,6 +61,31 @@ async def turns(script: list[dict]) -> list:
             case "fork":
                 ctx = ctx.fork()
     return tokens + ctx.buffer()
+
+
+@case
+async def template_option(text: str, name: str, value: Any) -> dict:
+    model = load_model()
+
+    def cued() -> list[int]:
+        with Context(model) as ctx:
+            return ctx.user(text).cue().buffer()
+
+    def takes(name: str, value: Any) -> bool:
+        try:
+            model.template_option(name, value)
+        except PieError:
+            return False
+        return True
+
+    model.template_option(name, value)
+    tokens = cued()
+    model.template_option(name, None)
+    return {
+        "added": model.tokenizer().decode(tokens[len(cued()) :]),
+        "refused": not takes("messages", True),
+        "unknown": takes("no_such_variable", "text"),
+    }
 
 
 @case

@@ -554,6 +554,9 @@ int64_t __wasm_import_pieX3AplusX2FbroadcastsX00dropped(int32_t);
 extern "C" __attribute__((import_module("pie:plus/caching")))
 __attribute__((import_name("cached-tokens")))
 int64_t __wasm_import_pieX3AplusX2FcachingX00cached_tokens(int32_t);
+extern "C" __attribute__((import_module("pie:plus/templates")))
+__attribute__((import_name("set-option")))
+void __wasm_import_pieX3AplusX2FtemplatesX00set_option(int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
 extern "C" __attribute__((import_module("wasi:io/error@0.2.12")))
 __attribute__((import_name("[resource-drop]error")))
 void __wasm_import_wasiX3AioX2FerrorX400X2E2X2E12X00X5Bresource_dropX5Derror(int32_t);
@@ -3610,6 +3613,44 @@ uint64_t pie::plus::caching::CachedTokens(std::reference_wrapper<const core::con
 {
   auto ret = __wasm_import_pieX3AplusX2FcachingX00cached_tokens(context.get().get_handle());
   return (uint64_t(ret));
+}
+std::expected<void, wit::string> pie::plus::templates::SetOption(std::reference_wrapper<const core::model::Model> model, std::string_view name, std::optional<std::string_view> value)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = name;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  int32_t option4;
+  uint8_t * option5;
+  size_t option6;
+  if ((value).has_value()) {
+    std::string_view payload2 = (std::move(value)).value();
+    auto&& _vec3 = payload2;
+    auto _ptr3 = (uint8_t*)(_vec3.data());
+    auto _len3 = (size_t)(_vec3.size());
+    option4 = (int32_t(1));
+    option5 = _ptr3;
+    option6 = _len3;
+  } else {
+    option4 = (int32_t(0));
+    option5 = nullptr;
+    option6 = size_t(0);
+  }
+  uint8_t* ptr7 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FtemplatesX00set_option(model.get().get_handle(), std::move(_ptr0), std::move(_len0), std::move(option4), std::move(option5), std::move(option6), std::move(ptr7));
+  std::optional<std::expected<void, wit::string>> result9_opt;
+  if ((int32_t) (*((uint8_t*) (ptr7 + 0)))==0) {
+    
+    result9_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len8 = *((size_t*) (ptr7 + (2*sizeof(void*))));
+
+
+    result9_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr7 + sizeof(void*)))), _len8)});
+  }
+  std::expected<void, wit::string> result9 = std::move(*result9_opt);
+  auto result10 = std::move(result9);
+  return result10;
 }
 wasi::io::error::Error::~Error()
 {

@@ -804,6 +804,16 @@ namespace pie {
       /// context that was opened, begin with 0.
       uint64_t CachedTokens(std::reference_wrapper<const core::context::Context> context);
     }
+    /// Options of a model's chat template: variables that its author left to the user, such as `enable_thinking`.
+    namespace templates {
+      using Error = wit::string;
+      using Model = core::model::Model;
+      /// Sets a variable of the template, for all turns that are written and all decoders that are created with this handle
+      /// of the model from now on. `value` is a JSON string, boolean or number; none removes the variable. A variable that
+      /// the template does not read has no effect. Fails when the engine sets the variable itself (`messages`, `bos_token`),
+      /// when the template refuses the value, and when the handle has more than 16 options or 4,096 bytes of values.
+      std::expected<void, wit::string> SetOption(std::reference_wrapper<const core::model::Model> model, std::string_view name, std::optional<std::string_view> value);
+    }
   }
 }
 namespace wasi {

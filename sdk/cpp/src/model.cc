@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 namespace inferlet {
 
@@ -55,6 +56,12 @@ std::string Tokenizer::SplitRegex() const {
 Result<Model> Model::Load(std::string_view name) {
   return Lift(raw::Model::Load(name),
               [](raw::Model model) { return Model(std::make_shared<State>(std::move(model))); });
+}
+Result<void> Model::TemplateOption(std::string_view name, const Json& value) const {
+  const std::string text = value.Dump();
+  std::optional<std::string_view> given;
+  if (!value.IsNull()) given = text;
+  return Lift(pie::plus::templates::SetOption(Inner(), name, given));
 }
 
 }  // namespace inferlet

@@ -1,6 +1,7 @@
 /** A loaded model, and its tokenizer. */
 import { Model as RawModel, type Tokenizer as RawTokenizer } from 'pie:core/model';
 import { encode } from 'pie:plus/fallible';
+import { setOption } from 'pie:plus/templates';
 import * as check from './check.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
@@ -21,6 +22,19 @@ export class Model implements Disposable {
   /** The model's tokenizer; every call gives the same one. */
   tokenizer(): Tokenizer {
     return (this.#tokenizer ??= new Tokenizer(this.raw.tokenizer()));
+  }
+
+  /**
+   * Sets a variable of the model's chat template, such as `enable_thinking`; null removes it. It counts for all
+   * turns that are written and all decoders that are made with this model from now on; what is written already
+   * stays. A variable that the template does not read has no effect. Throws on variables that the engine sets
+   * itself, and on values that the template refuses.
+   */
+  templateOption(name: string, value: string | boolean | number | null): void {
+    if (value !== null && !['string', 'boolean', 'number'].includes(typeof value)) {
+      throw new TypeError(`value must be a string, boolean, number or null, not ${check.kind(value)}`);
+    }
+    setOption(this.raw, check.text('name', name), value === null ? undefined : JSON.stringify(value));
   }
 
   /** Gives the handle back; the model stays loaded. `using` calls it. */

@@ -268,6 +268,12 @@ export function extend(model, before, turns) {
     turns.flatMap(({ kind, text }) => [...(kind === 'cue' ? cue() : user(model, text))]),
   );
 }
+/** The options of the template. */
+export const options = new Map();
+export function setOption(_model, name, value) {
+  if (name === 'messages') throw "the option 'messages' is a variable that the engine sets itself";
+  options.set(name, value);
+}
 export const cachedTokens = (context) => BigInt(context.committed.length);
 export const encode = (_tokenizer, text) => user(undefined, text);
 export const assembling = () => false;

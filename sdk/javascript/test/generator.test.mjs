@@ -5,7 +5,7 @@ import { Model } from '../src/model.ts';
 import { Entropy } from '../src/probe.ts';
 import { addTimer, cancelTimer, drive } from '../src/reactor.ts';
 import { Sampler } from '../src/sampler.ts';
-import { machine, market, PAGE, STOP, told } from './fake_host.mjs';
+import { machine, market, options, PAGE, STOP, told } from './fake_host.mjs';
 
 const run = (main) => drive(Promise.resolve().then(main));
 const Z = 122;
@@ -325,4 +325,13 @@ test('stop ids are added to those of the model', async () => {
   assert.deepEqual([...(await greedyTokens({ stop: [Z + 1], autoFlush: true }))], tokens);
   const past = await run(() => generation({ maxTokens: tokens.length + 1 }).g.stop([]).collectTokens());
   assert.deepEqual([...past], [...tokens, STOP]);
+});
+
+test('template options are JSON for the engine', () => {
+  const model = Model.load('fake');
+  for (const [value, text] of [[false, 'false'], ['high', '"high"'], [3, '3'], [null, undefined]]) {
+    model.templateOption('variable', value);
+    assert.equal(options.get('variable'), text);
+  }
+  assert.throws(() => model.templateOption('messages', true), /sets itself/);
 });

@@ -18,6 +18,8 @@ const TYPE = 'TypeError';
 const RANGE = 'RangeError';
 
 const attempts = [
+  [TYPE, 'value', () => ctx.model.templateOption('enable_thinking', [])],
+  [TYPE, 'name', () => ctx.model.templateOption(1, true)],
   [TYPE, 'adapter', () => generate({ adapter: 'mine' })],
   [TYPE, 'adapter', () => generate().adapter(undefined)],
   [TYPE, 'adapter', () => ctx.forward().adapter({})],

@@ -83,6 +83,12 @@ def extend(model: Model, before: list[Any], turns: list[Any]) -> list[int]:
     return tokens
 
 
+def set_option(model: Model, name: str, value: str | None) -> None:
+    if name == "messages":
+        raise Err("the option 'messages' is a variable that the engine sets itself")
+    state.options[name] = value
+
+
 class ChatDecoder(Resource):
     def __init__(self) -> None:
         super().__init__()
@@ -556,6 +562,7 @@ def install() -> None:
     module("adapters")
     module("broadcasts", dropped=lambda subscription: 0)
     module("caching", cached_tokens=lambda ctx: len(ctx.committed))
+    module("templates", set_option=set_option)
     module(
         "scheduling",
         price=lambda: 1.0,

@@ -38,6 +38,7 @@ def reset() -> None:
     state.schemas = []
     state.document = None
     state.begins_thinking = False
+    state.options = {}
     state.bids = []
     state.expected = []
 

@@ -323,3 +323,11 @@ def test_pages_are_changed_by_hand_and_the_context_follows(model):
         raw.commit_working_pages(0)
     with pytest.raises(PieError, match="released"):
         raw.working_page_count()
+
+
+def test_template_options_are_json_for_the_engine(model):
+    for value, text in [(False, "false"), ("high", '"high"'), (3, "3"), (0.5, "0.5"), (None, None)]:
+        model.template_option("variable", value)
+        assert engine.state.options["variable"] == text
+    with pytest.raises(PieError, match="sets itself"):
+        model.template_option("messages", True)

@@ -40,6 +40,8 @@ def ctx(model):
 @pytest.mark.parametrize(
     ("argument", "attempt"),
     [
+        ("value", lambda ctx: ctx.model.template_option("enable_thinking", [])),
+        ("name", lambda ctx: ctx.model.template_option(1, True)),
         ("adapter", lambda ctx: ctx.generate(GREEDY, adapter="mine")),
         ("zo_seed", lambda ctx: ctx.generate(GREEDY, zo_seed=1.5)),
         ("seed", lambda ctx: ctx.generate(GREEDY, seed="1")),

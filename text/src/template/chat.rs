@@ -3,8 +3,9 @@ use super::call_grammar;
 use super::calls::{calls, Calls};
 use super::conversation::Conversation;
 use super::extend::{extend, usual_context};
-use super::marks::Disguise;
-use super::probe::{find_style, seal, stops};
+use super::marks::{Disguise, GUARD};
+use super::options::{self, Options};
+use super::probe::{cue, find_style, seal, stops};
 use super::reasoning::{reasoning, Reasoning};
 use super::renderer::Renderer;
 use super::specials::{Encoder, Specials};
@@ -14,6 +15,7 @@ use crate::grammar::{Error, Grammar};
 use crate::own_stack;
 use crate::tokenizer::Tokenizer;
 use serde_json::{json, Map, Value as Json};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Rendering and probing recurse; a guest's stack is small. So they run on a stack of their own.
@@ -88,24 +90,68 @@ impl ChatTemplate {
         })
     }
 
+    /// `options` with an option set to a value, which is JSON, or removed. Fails if the template refuses the value.
+    pub fn set_option(
+        &self,
+        options: &Options,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<Options, String> {
+        let mut options = options.clone();
+        options::set(&mut options, &self.renderer.variables, name, value)?;
+        on_own_stack(|| cue(&self.renderer.with(&options)))
+            .map_err(|error| format!("the template refuses the option '{name}': {error}"))?;
+        Ok(options)
+    }
+
+    /// Whether the model's turn begins inside of its thoughts.
+    pub fn begins_inside(&self, options: &Options) -> Result<bool, String> {
+        let Some(reasoning) = &self.reasoning else {
+            return Ok(false);
+        };
+        let cue = on_own_stack(|| cue(&self.renderer.with(options)))?;
+        Ok(reasoning.is_begun(&cue))
+    }
+
     /// The tokens that `turns` add after turns of the kinds `before`.
-    pub fn extend(&self, before: &[TurnKind], turns: &[Turn]) -> Result<Vec<u32>, String> {
+    pub fn extend(
+        &self,
+        before: &[TurnKind],
+        turns: &[Turn],
+        options: &Options,
+    ) -> Result<Vec<u32>, String> {
         if turns.len() > TURNS {
             return Err(format!(
                 "there are {} turns; at most {TURNS} are allowed",
                 turns.len()
             ));
         }
-        on_own_stack(|| extend(&self.renderer, &self.tokenizer, before, turns, false))
+        self.write(before, turns, options, false)
     }
 
     /// One turn, complete, where turns of its kind usually stand: system and tools at the beginning, others in the middle.
-    pub fn alone(&self, turn: Turn) -> Result<Vec<u32>, String> {
+    pub fn alone(&self, turn: Turn, options: &Options) -> Result<Vec<u32>, String> {
         let before: &[TurnKind] = match turn.kind() {
             TurnKind::System => &[],
             kind => usual_context(kind, TurnKind::User),
         };
-        on_own_stack(|| extend(&self.renderer, &self.tokenizer, before, &[turn], true))
+        self.write(before, &[turn], options, true)
+    }
+
+    fn write(
+        &self,
+        before: &[TurnKind],
+        turns: &[Turn],
+        options: &Options,
+        closed: bool,
+    ) -> Result<Vec<u32>, String> {
+        on_own_stack(|| {
+            let renderer = match options.is_empty() {
+                true => Cow::Borrowed(&self.renderer),
+                false => Cow::Owned(self.renderer.with(options)),
+            };
+            extend(&renderer, &self.tokenizer, before, turns, closed)
+        })
     }
 
     /// What closes an assistant's turn.
@@ -117,7 +163,8 @@ impl ChatTemplate {
         &self.stops
     }
 
-    /// A whole rendering of messages as they are: `{"messages": […], "tools": […], "cue": bool}`. Nothing in it is guarded.
+    /// A whole rendering of messages as they are: `{"messages": […], "tools": […], "cue": bool, "options": {…}}`. Nothing
+    /// in it is guarded.
     pub fn render(&self, conversation: &str) -> Result<String, String> {
         let json: Json = serde_json::from_str(conversation)
             .map_err(|e| format!("the conversation is not JSON: {e}"))?;
@@ -128,7 +175,14 @@ impl ChatTemplate {
             cue: json["cue"].as_bool().unwrap_or(false),
         };
         let bytes = json.to_string().len();
-        on_own_stack(|| self.renderer.render_messages(&conversation, bytes))
+        let options = json["options"].as_object().cloned().unwrap_or_default();
+        on_own_stack(|| {
+            let rendered = self
+                .renderer
+                .with(&options)
+                .render_messages(&conversation, bytes)?;
+            Ok(rendered.replace(GUARD, ""))
+        })
     }
 
     /// The grammar of calls of these tools, which begins with the mark of a call. None if the form of calls is unknown, or

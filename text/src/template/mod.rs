@@ -11,6 +11,7 @@ mod extend;
 mod filters;
 mod marks;
 mod operators;
+mod options;
 mod prefix;
 mod probe;
 mod python;
@@ -25,4 +26,5 @@ mod tests;
 
 pub use chat::{variables, ChatTemplate, Setup};
 pub use engine::Moment;
+pub use options::{parse as options, Options};
 pub use turns::{call, tool, Call, Turn, TurnKind};

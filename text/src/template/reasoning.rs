@@ -15,6 +15,15 @@ pub struct Reasoning {
 }
 
 impl Reasoning {
+    /// Whether this cue has opened the reasoning.
+    pub fn is_begun(&self, cue: &str) -> bool {
+        match (cue.rfind(&self.open), cue.rfind(&self.close)) {
+            (Some(opened), Some(closed)) => opened > closed,
+            (Some(_), None) => true,
+            _ => false,
+        }
+    }
+
     pub fn to_json(&self) -> Json {
         json!({"open": self.open, "close": self.close, "begins_inside": self.begins_inside})
     }
@@ -40,16 +49,13 @@ pub fn reasoning(renderer: &Renderer, template: &str) -> Option<Reasoning> {
             .find(|(open, close)| template.contains(open) || template.contains(close))?;
         Some((pair.0.to_string(), pair.1.to_string()))
     })?;
-    let begins_inside = match (cue.rfind(&open), cue.rfind(&close)) {
-        (Some(opened), Some(closed)) => opened > closed,
-        (Some(_), None) => true,
-        _ => false,
-    };
-    Some(Reasoning {
+    let mut found = Reasoning {
         open,
         close,
-        begins_inside,
-    })
+        begins_inside: false,
+    };
+    found.begins_inside = found.is_begun(&cue);
+    Some(found)
 }
 
 /// The texts that a template puts around the reasoning of a message that has one.

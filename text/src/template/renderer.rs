@@ -2,16 +2,20 @@
 use super::conversation::{Conversation, Style};
 use super::engine::{Engine, Moment};
 use super::marks::GUARD;
+use super::options::Options;
 use super::specials::{Encoder, Specials};
 use super::turns::Turn;
 use minijinja::value::Value;
 use serde_json::{Map, Value as Json};
+use std::sync::Arc;
 
+#[derive(Clone)]
 pub struct Renderer {
-    engine: Engine,
-    pub specials: Specials,
-    /// `bos_token` and the like, and what else the template is given.
-    variables: Map<String, Json>,
+    engine: Arc<Engine>,
+    pub specials: Arc<Specials>,
+    /// `bos_token` and the like.
+    pub variables: Map<String, Json>,
+    options: Options,
     pub style: Style,
 }
 
@@ -23,11 +27,27 @@ impl Renderer {
         now: Moment,
     ) -> Result<Self, String> {
         Ok(Renderer {
-            engine: Engine::new(template, now)?,
-            specials,
+            engine: Arc::new(Engine::new(template, now)?),
+            specials: Arc::new(specials),
             variables,
+            options: Options::new(),
             style: Style::plain(),
         })
+    }
+
+    /// The same renderer with these options. Their texts are people's words.
+    pub fn with(&self, options: &Options) -> Renderer {
+        let guarded = |value: &Json| match value {
+            Json::String(text) => self.specials.guard(text, GUARD).into(),
+            other => other.clone(),
+        };
+        let options = options
+            .iter()
+            .map(|(name, value)| (name.clone(), guarded(value)));
+        Renderer {
+            options: options.collect(),
+            ..self.clone()
+        }
     }
 
     /// The whole text. Special tokens' names in it are the template's own; others hold a GUARD.
@@ -42,6 +62,7 @@ impl Renderer {
         bytes: usize,
     ) -> Result<String, String> {
         let mut variables = self.variables.clone();
+        variables.extend(self.options.clone());
         variables.insert(
             "messages".into(),
             Json::Array(conversation.messages.clone()),

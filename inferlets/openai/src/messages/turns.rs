@@ -174,6 +174,7 @@ fn read(content: &Value, place: &str, between: &str) -> Parsed<Content> {
                 }));
             }
             (Some("thinking" | "redacted_thinking"), _) => {}
+            (Some(kind), _) if is_of_servers(kind) => {}
             (kind, _) => {
                 let text = format!(
                     "a block of the type {} is not served; text, tool_use and tool_result are",
@@ -184,6 +185,18 @@ fn read(content: &Value, place: &str, between: &str) -> Parsed<Content> {
         }
     }
     Ok(all)
+}
+
+/// Whether a block tells of a tool that the API's own servers ran, in a history from there. What the model concluded from
+/// it is in the text that follows.
+fn is_of_servers(kind: &str) -> bool {
+    const OTHERS: [&str; 4] = [
+        "server_tool_use",
+        "mcp_tool_use",
+        "container_upload",
+        "compaction",
+    ];
+    OTHERS.contains(&kind) || kind.ends_with("_tool_result")
 }
 
 /// The text of a tool's result. Chat templates have no place for `is_error`, so the text says it.

@@ -76,6 +76,23 @@ Task<Result<Json>> TurnsCase(const Json& input) {
   co_return Json(tokens);
 }
 
+Task<Result<Json>> TemplateOption(const Json& input) {
+  const Model model = PIE_TRY(FirstModel());
+  const auto name = PIE_TRY(input.Get<std::string>("name"));
+  const auto text = PIE_TRY(input.Get<std::string>("text"));
+  PIE_TRY(model.TemplateOption(name, input["value"]));
+  Context with = PIE_TRY(Context::New(model));
+  std::vector<uint32_t> tokens = with.User(text).Cue().Buffer();
+  PIE_TRY(model.TemplateOption(name, nullptr));
+  Context without = PIE_TRY(Context::New(model));
+  const size_t before = without.User(text).Cue().Buffer().size();
+  tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(before));
+  co_return Json::Object(
+      {{"added", PIE_TRY(model.Tokenizer().Decode(tokens))},
+       {"refused", !model.TemplateOption("messages", true).has_value()},
+       {"unknown", model.TemplateOption("no_such_variable", "text").has_value()}});
+}
+
 Task<Result<Json>> CachedTokens(const Json& input) {
   Model model = PIE_TRY(FirstModel());
   const auto tokens = model.Tokenizer().Encode(PIE_TRY(input.Get<std::string>("text")));
@@ -241,6 +258,7 @@ Cases ContextCases() {
   return {{"context", ContextCase},
           {"flush_empty", FlushEmpty},
           {"turns", TurnsCase},
+          {"template_option", TemplateOption},
           {"cached_tokens", CachedTokens},
           {"fork", Fork},
           {"fork_parallel", ForkParallel},

@@ -68,6 +68,24 @@ fn calls(step: &Step) -> Vec<tools::Call> {
     step.calls.iter().map(call).collect()
 }
 
+pub fn template_option(input: &Input) -> Result<Value> {
+    let (model, plain) = (model()?, model()?);
+    let cued = || -> Result<Vec<u32>> {
+        let mut context = Context::new(&model)?;
+        context.user(&input.text).cue();
+        Ok(context.buffer().to_vec())
+    };
+    model.template_option(&input.name, input.value.clone())?;
+    let tokens = cued()?;
+    model.template_option(&input.name, Value::Null)?;
+    let before = cued()?;
+    Ok(json!({
+        "added": plain.tokenizer().decode(&tokens[before.len()..])?,
+        "refused": model.template_option("messages", true).is_err(),
+        "unknown": model.template_option("no_such_variable", "text").is_ok(),
+    }))
+}
+
 pub async fn cached_tokens(input: &Input) -> Result<Value> {
     let model = model()?;
     let tokens = model.tokenizer().encode(&input.text);

@@ -129,6 +129,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "context" => contexts::context(input).await,
         "flush_empty" => contexts::flush_empty().await,
         "turns" => contexts::turns(input).await,
+        "template_option" => contexts::template_option(input),
         "cached_tokens" => contexts::cached_tokens(input).await,
         "fork" => contexts::fork(input).await,
         "fork_parallel" => contexts::fork_parallel(input).await,

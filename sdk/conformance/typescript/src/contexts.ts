@@ -44,6 +44,30 @@ export const contextCases: Cases = {
     return [...tokens, ...ctx.buffer()];
   },
 
+  template_option: async ({ text = '', name = '', value }) => {
+    const model = loadModel();
+    const cued = (): number[] => {
+      using ctx = new Context(model);
+      return [...ctx.user(text).cue().buffer()];
+    };
+    const takes = (name: string, value: string | boolean): boolean => {
+      try {
+        model.templateOption(name, value);
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    model.templateOption(name, value as string | boolean);
+    const tokens = cued();
+    model.templateOption(name, null);
+    return {
+      added: model.tokenizer().decode(tokens.slice(cued().length)),
+      refused: !takes('messages', true),
+      unknown: takes('no_such_variable', 'text'),
+    };
+  },
+
   cached_tokens: async ({ text }) => {
     const model = loadModel();
     using first = new Context(model);

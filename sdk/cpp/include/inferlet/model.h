@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "inferlet/bindings.h"
+#include "inferlet/json.h"
 #include "inferlet/result.h"
 
 namespace inferlet {
@@ -60,6 +61,12 @@ class Model {
 
   // The model's tokenizer.
   const inferlet::Tokenizer& Tokenizer() const { return state_->tokenizer; }
+  // Sets a variable of the model's chat template, such as "enable_thinking", to a text, a
+  // boolean or a number; null removes it. It counts for all turns that are written and all decoders
+  // that are made from now on with this model or a copy of it; what is written already stays. A
+  // variable that the template does not read has no effect. Fails on variables that the engine sets
+  // itself, and on values that the template refuses.
+  Result<void> TemplateOption(std::string_view name, const Json& value) const;
   // The engine's handle.
   const raw::Model& Inner() const { return state_->raw; }
 

@@ -3,6 +3,7 @@ its range a ValueError. The bindings would trap, or convert without an error."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from typing import Any, cast
@@ -87,6 +88,15 @@ def number(name: str, value: object) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, not {_kind(value)}")
     return float(value)
+
+
+def scalar(name: str, value: object) -> str | None:
+    """A text, a boolean or a number, as JSON; or None."""
+    if value is None:
+        return None
+    if not isinstance(value, (str, bool, int, float)):
+        raise TypeError(f"{name} must be a str, bool, number or None, not {_kind(value)}")
+    return json.dumps(value)
 
 
 def temperature(value: object) -> float:

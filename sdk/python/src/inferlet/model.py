@@ -7,6 +7,7 @@ from typing import Any
 from wit_world.imports import fallible
 from wit_world.imports import model as wit
 from wit_world.imports import runtime as wit_runtime
+from wit_world.imports import templates as wit_templates
 
 from . import _check
 from .errors import ask
@@ -67,6 +68,17 @@ class Model:
         if self._tokenizer is None:
             self._tokenizer = Tokenizer(self._raw.tokenizer())
         return self._tokenizer
+
+    def template_option(self, name: str, value: str | bool | int | float | None) -> None:
+        """Sets a variable of the model's chat template, such as `enable_thinking`; None removes it.
+
+        It counts for all turns that are written and all decoders that are made with this model from
+        now on; what is written already stays. A variable that the template does not read has no
+        effect. Fails on variables that the engine sets itself, and on values that the template
+        refuses.
+        """
+        name = _check.text("name", name)
+        ask(wit_templates.set_option, self._raw, name, _check.scalar("value", value))
 
 
 def raw_of(model: Model) -> Any:

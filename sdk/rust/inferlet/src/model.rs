@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use crate::pie::core::model::{Model as RawModel, Tokenizer as RawTokenizer};
-use crate::pie::plus::fallible;
+use crate::pie::plus::{fallible, templates};
 use crate::Result;
 
 /// A model that the engine has loaded. Cloning shares the handle.
@@ -27,6 +27,16 @@ impl Model {
     /// The model's tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         self.0.tokenizer.get_or_init(|| Tokenizer::new(self.0.raw.tokenizer()))
+    }
+
+    /// Sets a variable of the model's chat template, such as `enable_thinking`, to a text, a boolean or a number; null
+    /// removes it. It counts for all turns that are written and all decoders that are made from now on with this model
+    /// or a clone of it; what is written already stays. A variable that the template does not read has no effect. Fails on
+    /// variables that the engine sets itself, and on values that the template refuses.
+    pub fn template_option(&self, name: &str, value: impl Into<serde_json::Value>) -> Result<()> {
+        let value = value.into();
+        let text = (!value.is_null()).then(|| value.to_string());
+        templates::set_option(&self.0.raw, name, text.as_deref())
     }
 
     /// The underlying resource.

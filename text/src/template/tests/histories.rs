@@ -210,7 +210,7 @@ fn calls_of_a_model_with_lfm2s_tokens_are_written_as_it_writes_them() {
         answer("weather", "", "No."),
         Turn::Cue,
     ];
-    let whole = chat.extend(&[], &turns).unwrap();
+    let whole = chat.extend(&[], &turns, &Options::new()).unwrap();
     assert_eq!(
         text(&whole),
         "‹<|im_start|>›user\nRain?‹<|im_end|>›\n‹<|im_start|>›assistant\nWait.\
@@ -218,9 +218,9 @@ fn calls_of_a_model_with_lfm2s_tokens_are_written_as_it_writes_them() {
          stop(now=True, why=None)]‹<|tool_call_end|>›‹<|im_end|>›\n\
          ‹<|im_start|>›tool\nNo.‹<|im_end|>›\n‹<|im_start|>›assistant\n"
     );
-    let mut parts = chat.extend(&[], &turns[..2]).unwrap();
+    let mut parts = chat.extend(&[], &turns[..2], &Options::new()).unwrap();
     let before = [TurnKind::User, TurnKind::Assistant];
-    parts.extend(chat.extend(&before, &turns[2..]).unwrap());
+    parts.extend(chat.extend(&before, &turns[2..], &Options::new()).unwrap());
     assert_eq!(parts, whole);
 }
 
@@ -236,7 +236,7 @@ fn nobody_calls_in_special_tokens() {
                 answer(text, text, text),
                 Turn::Cue,
             ];
-            let tokens = chat.extend(&[], &turns).unwrap();
+            let tokens = chat.extend(&[], &turns, &Options::new()).unwrap();
             tokens
                 .into_iter()
                 .filter(|token| *token >= SPECIAL)

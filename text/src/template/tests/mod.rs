@@ -2,10 +2,12 @@
 mod bad;
 mod calls;
 mod histories;
+mod options;
 mod speech;
 mod text;
 
 use super::chat::{ChatTemplate, Setup};
+use super::options::Options;
 use super::turns::{Turn, TurnKind};
 use crate::tokenizer::Tokenizer;
 use serde_json::{json, Map, Value as Json};
@@ -54,7 +56,7 @@ fn load(source: &str) -> Result<ChatTemplate, String> {
 }
 
 fn say(chat: &ChatTemplate, before: &[TurnKind], turns: &[Turn]) -> String {
-    match chat.extend(before, turns) {
+    match chat.extend(before, turns, &Options::new()) {
         Ok(tokens) => shown(&tokens),
         Err(error) => format!("error: {error}"),
     }

@@ -23,7 +23,7 @@ fn chatml() {
     assert_eq!(shown(chat.seal()), "‹<|im_end|>›\n");
     assert_eq!(shown(chat.stops()), "‹<|im_end|>›‹</s>›");
     assert_eq!(
-        shown(&chat.alone(Turn::Cue).unwrap()),
+        shown(&chat.alone(Turn::Cue, &Options::new()).unwrap()),
         "‹<|im_start|>›assistant\n"
     );
     // A turn after a cue is a turn after the one that the cue began.
@@ -138,7 +138,7 @@ fn marks_of_ours_are_text_like_any_other() {
                 format!("‹<|im_start|>›{role}\n{content}‹<|im_end|>›\n‹<|im_start|>›assistant\n")
             );
             assert_eq!(
-                shown(&chat.alone(turn).unwrap()),
+                shown(&chat.alone(turn, &Options::new()).unwrap()),
                 format!("‹<|im_start|>›{role}\n{content}‹<|im_end|>›\n")
             );
         }
