@@ -140,6 +140,13 @@ Status ReasoningDecoderDrop(Process& process, uint32_t decoder) {
   return {};
 }
 
+Result<std::optional<ThoughtsFormat>> ThoughtsMarks(Process& process, uint32_t model) {
+  const auto& format = PIE_TRY(ChatOf(process, model))->reasoning();
+  if (!format) return std::nullopt;
+  return ThoughtsFormat{format->open, format->close, format->close_token, format->begins_inside,
+                        format->rules};
+}
+
 Result<uint32_t> ToolUseCreateDecoder(Process& process, uint32_t model) {
   const Model& of = PIE_TRY(ModelOf(process, model))->model;
   return process.handles().tool_decoders.Emplace(

@@ -4,6 +4,7 @@ mod calls;
 mod histories;
 mod speech;
 mod text;
+mod thoughts;
 
 use super::chat::{ChatTemplate, Setup};
 use super::turns::{Turn, TurnKind};
