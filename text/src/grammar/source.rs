@@ -171,6 +171,11 @@ impl Grammar {
         }
     }
 
+    /// Whether its source is Lark with schemas that its author wrote.
+    pub(super) fn has_schemas(&self) -> bool {
+        matches!(&*self.made, Made::Lark(lark) if lark.has_schemas())
+    }
+
     pub(super) fn top_level(&self) -> TopLevelGrammar {
         match &*self.made {
             Made::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),

@@ -176,6 +176,27 @@ fn what_only_the_compiler_finds_has_a_pointer() {
 }
 
 #[test]
+fn so_have_schemas_in_lark() {
+    let wrong = r#"{"type": "object", "properties": {"a": {"type": "string", "const": 1}}, "required": ["a"]}"#;
+    for (source, expected) in [
+        (
+            format!("start: \"x\" d\nd: %json {wrong}\n"),
+            "/properties/a/",
+        ),
+        (
+            format!("start: \"x\" %json {{\"const\": 1}} d\nd: %json {wrong}\n"),
+            "line 2, column 10: /properties/a/",
+        ),
+    ] {
+        let error_ = error(Grammar::from_ebnf(&source));
+        assert!(
+            error_.to_string().starts_with(expected),
+            "{source}: {error_}"
+        );
+    }
+}
+
+#[test]
 fn what_is_no_json_tells_its_place() {
     let error = schema("{\n  \"type\": }");
     assert_eq!(
