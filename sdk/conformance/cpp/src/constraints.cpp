@@ -150,8 +150,7 @@ Task<Result<Json>> NativeBad(const Json& input) {
     co_return Error("the grammar and the matcher differ");
   }
   if (!grammar) co_return Error(grammar.error());
-  co_return Json::Object(
-      {{"grammar", grammar->has_value()}, {"matcher", matcher->has_value()}});
+  co_return Json::Object({{"grammar", grammar->has_value()}, {"matcher", matcher->has_value()}});
 }
 
 Task<Result<Json>> NativeCall(const Json& input) {
