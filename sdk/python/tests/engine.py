@@ -615,7 +615,7 @@ def install() -> None:
         Kind=Enum("Kind", "SYSTEM USER ASSISTANT TOOLS ANSWER CUE", start=0),
         Turn=make_dataclass("Turn", ["kind", "text", "name", "tools"]),
     )
-    marks = make_dataclass("Format", "open close close_token begins_inside rules".split())
+    marks = make_dataclass("Format", ["open", "close", "close_token", "begins_inside", "rules"])
     rules = "thoughts: from the engine\n"
     module(
         "thoughts",
