@@ -55,6 +55,11 @@ Result<uint32_t> FallibleCreateToolDecoder(Process& process, uint32_t model) {
   return ToolUseCreateDecoder(process, model);
 }
 
+Result<std::optional<uint32_t>> FallibleCreateToolGrammar(Process& process, uint32_t model,
+                                                          std::span<const Str> tools, Wait& wait) {
+  return ToolUseFormat(process, model, tools, wait);
+}
+
 Result<uint32_t> FallibleCreateToolMatcher(Process& process, uint32_t model,
                                            std::span<const Str> tools, Wait& wait) {
   return ToolUseCreateMatcher(process, model, tools, wait);

@@ -323,5 +323,36 @@ TEST_F(ApiGrammarTest, AToolCallIsAlwaysWellFormed) {
             "are given");
 }
 
+TEST_F(ApiGrammarTest, AToolsWrongSchemaIsAnErrorThatTellsWhere) {
+  const auto made = [&](const std::string& tool) {
+    const Str text = ToStr(tool);
+    return Waited(
+        [&](host::Wait& w) { return FallibleCreateToolGrammar(*process_, model_, {&text, 1}, w); });
+  };
+  EXPECT_EQ(
+      ErrorOf(made(R"({"name": "add", "parameters": {"properties": {"a": {"contains": {}}}}})")),
+      "the parameters of the tool 'add': /properties/a/contains: the keyword `contains` is "
+      "not enforced");
+  EXPECT_TRUE(ErrorOf(made("{")).starts_with("a tool's schema is not JSON"));
+  std::string deep = "{}";
+  for (int i = 0; i < 200; ++i) deep = R"({"items": )" + deep + "}";
+  EXPECT_NE(ErrorOf(made(R"({"name": "add", "parameters": )" + deep + "}")).find("recursion limit"),
+            std::string::npos);
+  const size_t most = engine_->limits().max_turn_bytes;
+  EXPECT_NE(ErrorOf(made(std::string(most + 1, ' '))).find("which is the limit"),
+            std::string::npos);
+  EXPECT_TRUE(Ok(made(R"({"name": "add"})")));
+}
+
+TEST_F(ApiGrammarTest, TheMarksOfThoughtsAreThoseOfTheTemplate) {
+  const auto marks = Ok(ThoughtsMarks(*process_, model_));
+  ASSERT_TRUE(marks);
+  EXPECT_EQ(marks->open, "<think>");
+  EXPECT_EQ(marks->close, "</think>");
+  EXPECT_FALSE(marks->close_token);
+  EXPECT_FALSE(marks->begins_inside);
+  EXPECT_TRUE(marks->rules.starts_with("thoughts: \"<think>\" ")) << marks->rules;
+}
+
 }  // namespace
 }  // namespace pie::host

@@ -145,6 +145,15 @@ Status ReasoningDecoderDrop(Process& process, uint32_t decoder) {
   return {};
 }
 
+Result<std::optional<ThoughtsFormat>> ThoughtsMarks(Process& process, uint32_t model) {
+  const auto& format = PIE_TRY(ChatOf(process, model))->reasoning();
+  if (!format) return std::nullopt;
+  const bool inside =
+      PIE_TRY(OptionsOf(process, model))->begins_inside.value_or(format->begins_inside);
+  return ThoughtsFormat{format->open, format->close, format->close_token, inside,
+                        inside ? format->rules_inside : format->rules};
+}
+
 Result<uint32_t> ToolUseCreateDecoder(Process& process, uint32_t model) {
   const Model& of = PIE_TRY(ModelOf(process, model))->model;
   return process.handles().tool_decoders.Emplace(

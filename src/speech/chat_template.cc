@@ -12,7 +12,14 @@ namespace {
 
 std::optional<ReasoningFormat> ToReasoning(const nlohmann::json& json) {
   if (!json.is_object()) return std::nullopt;
-  return ReasoningFormat{json.at("open"), json.at("close"), json.at("begins_inside")};
+  ReasoningFormat reasoning;
+  reasoning.open = json.at("open");
+  reasoning.close = json.at("close");
+  if (const auto& token = json.at("close_token"); token.is_number()) reasoning.close_token = token;
+  reasoning.begins_inside = json.at("begins_inside");
+  reasoning.rules = json.at("rules");
+  reasoning.rules_inside = json.at("rules_inside");
+  return reasoning;
 }
 
 std::optional<CallFormat> ToCalls(const nlohmann::json& json) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace pie {
@@ -11,7 +12,11 @@ namespace pie {
 struct ReasoningFormat {
   std::string open;
   std::string close;
-  bool begins_inside = false;  // the cue has already written `open`
+  std::optional<uint32_t> close_token;  // of a `close` that is one special token
+  bool begins_inside = false;           // the cue has already written `open`
+  // Rules of a Lark grammar; `thoughts` is what the model writes before its answer.
+  std::string rules;
+  std::string rules_inside;  // the same, behind a cue that has written `open`
 };
 
 // How the model writes a call. An empty `open`: the call is the whole turn.

@@ -201,6 +201,8 @@ Task<Result<void>> CheckTools(Faults& faults) {
   const Model& model = context.Model();
   const auto refused = tools::TryNativeMatcher(model, {wrong});
   faults.Expect(!refused && !refused.error().empty(), "a wrong schema");
+  const auto no_grammar = tools::TryNativeGrammar(model, {wrong});
+  faults.Expect(!no_grammar && no_grammar.error() == refused.error(), "a wrong schema's grammar");
   faults.Expect(PIE_TRY(tools::TryNativeMatcher(model, {right, right})).has_value(), "two tools");
   faults.Expect(!PIE_TRY(tools::TryNativeMatcher(model, {})).has_value(), "no tools");
   faults.Expect(!tools::NativeMatcher(model, {}).has_value(), "no tools");

@@ -19,6 +19,11 @@ Task<Result<void>> CheckJson(Faults& faults) {
     faults.Expect(!Json::Parse(text).has_value(), "accepted: " + text);
   }
   faults.Expect(!Json::Parse(std::string(100'000, '[')).has_value(), "deep nesting");
+  for (const std::string text : {"1e999", "[-1e999]", "123456789e301"}) {
+    const Result<Json> json = Json::Parse(text);
+    faults.Expect(!json && json.error().starts_with("number out of range"), "infinity: " + text);
+  }
+  faults.Expect(Json::Parse("1e-999") == Json(0.0), "a number near 0");
 
   const Json object = Json::Object({{"text", "x"}, {"n", 300}, {"list", std::vector<int>{1, 2}}});
   faults.Expect(object.Get<std::string>("text") == "x", "a member");

@@ -49,7 +49,7 @@ def answer(check: str) -> Any:
         ("busy_neighbour", True),
         ("spawned_tasks", [["slept", "one"], [3, 70], True]),
         ("flattened_json", [True, True]),
-        ("wrong_tools", [True, True, True, True]),
+        ("wrong_tools", [True, True, True, True, True]),
         ("described_tool", True),
         ("boxed_schema", ["abab", True]),
         (

@@ -125,6 +125,10 @@ pub const WAITS: &[(&str, &str)] = &[
         "Another thread compiles the grammar.",
     ),
     (
+        "pie:plus/fallible.create-tool-grammar",
+        "Another thread makes the grammar.",
+    ),
+    (
         "pie:plus/fallible.create-tool-matcher",
         "Another thread compiles the grammar.",
     ),

@@ -21,6 +21,7 @@ from inferlet import (
     brle,
 )
 from inferlet import tools as native
+from inferlet.errors import PieError
 
 KINDS = {
     "regex": Grammar.from_regex,
@@ -159,6 +160,21 @@ async def collect_thinking(
     with drawn(prompt, seed, max_tokens=max_tokens, constrain=Regex(source)) as generator:
         found = await generator.think_first().collect_json(schema=value)
         return {"value": found, "tokens": generator.tokens_generated}
+
+
+@case
+async def native_bad(tools: list[str]) -> dict:
+    model = load_model()
+    found: list[Any] = []
+    for native_form in (native.native_grammar, native.native_matcher):
+        try:
+            found.append(native_form(model, tools) is not None)
+        except PieError as error:
+            found.append(str(error))
+    grammar, matcher = found
+    if isinstance(grammar, str):
+        raise PieError(grammar if grammar == matcher else "the grammar and the matcher differ")
+    return {"grammar": grammar, "matcher": matcher}
 
 
 @case

@@ -507,8 +507,14 @@ extern "C" __attribute__((import_module("pie:plus/fallible")))
 __attribute__((import_name("create-tool-decoder")))
 void __wasm_import_pieX3AplusX2FfallibleX00create_tool_decoder(int32_t, uint8_t *);
 extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("create-tool-grammar")))
+void __wasm_import_pieX3AplusX2FfallibleX00create_tool_grammar(int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
 __attribute__((import_name("create-tool-matcher")))
 void __wasm_import_pieX3AplusX2FfallibleX00create_tool_matcher(int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/thoughts")))
+__attribute__((import_name("marks")))
+void __wasm_import_pieX3AplusX2FthoughtsX00marks(int32_t, uint8_t *);
 extern "C" __attribute__((import_module("pie:plus/bidding")))
 __attribute__((import_name("expect")))
 void __wasm_import_pieX3AplusX2FbiddingX00expect(int32_t, int32_t, double, double, uint8_t *);
@@ -3279,6 +3285,44 @@ std::expected<pie::instruct::tool_use::Decoder, wit::string> pie::plus::fallible
   auto result4 = std::move(result3);
   return result4;
 }
+std::expected<std::optional<pie::core::inference::Grammar>, wit::string> pie::plus::fallible::CreateToolGrammar(std::reference_wrapper<const core::model::Model> model, std::span<std::string_view const> tools)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec1 = tools;
+  auto _ptr1 = (uint8_t*)(_vec1.data());
+  auto _len1 = (size_t)(_vec1.size());
+  for (size_t i = 0; i < _len1; ++i) {
+    auto _base = _ptr1 + i * (2*sizeof(void*));
+    auto&& _iter_elem = _vec1[i];
+    auto&& _vec0 = _iter_elem;
+    auto _ptr0 = (uint8_t*)(_vec0.data());
+    auto _len0 = (size_t)(_vec0.size());
+    *((size_t*)(_base + sizeof(void*))) = _len0;
+    *((uint8_t**)(_base + 0)) = _ptr0;
+
+  }
+  uint8_t* ptr2 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00create_tool_grammar(model.get().get_handle(), std::move(_ptr1), std::move(_len1), std::move(ptr2));
+  std::optional<std::expected<std::optional<core::inference::Grammar>, wit::string>> result6_opt;
+  if ((int32_t) (*((uint8_t*) (ptr2 + 0)))==0) {
+    std::optional<core::inference::Grammar> option4;
+    if ((int32_t) (*((uint8_t*) (ptr2 + sizeof(void*))))) {
+      int32_t l3 = *((int32_t const*)(ptr2 + (4+1*sizeof(void*))));
+
+      option4.emplace(wit::ResourceImportBase{l3});
+    }
+
+    result6_opt.emplace(std::expected<std::optional<core::inference::Grammar>, wit::string>(std::move(option4)));
+  } else {
+    auto _len5 = *((size_t*) (ptr2 + (2*sizeof(void*))));
+
+
+    result6_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr2 + sizeof(void*)))), _len5)});
+  }
+  std::expected<std::optional<core::inference::Grammar>, wit::string> result6 = std::move(*result6_opt);
+  auto result7 = std::move(result6);
+  return result7;
+}
 std::expected<pie::core::inference::Matcher, wit::string> pie::plus::fallible::CreateToolMatcher(std::reference_wrapper<const core::model::Model> model, std::span<std::string_view const> tools)
 {
   uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
@@ -3311,6 +3355,31 @@ std::expected<pie::core::inference::Matcher, wit::string> pie::plus::fallible::C
   std::expected<core::inference::Matcher, wit::string> result5 = std::move(*result5_opt);
   auto result6 = std::move(result5);
   return result6;
+}
+std::optional<pie::plus::thoughts::Format> pie::plus::thoughts::Marks(std::reference_wrapper<const core::model::Model> model)
+{
+  uintptr_t ret_area[((8+8*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FthoughtsX00marks(model.get().get_handle(), std::move(ptr0));
+  std::optional<Format> option6;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+    auto _len2 = *((size_t*) (ptr0 + (4*sizeof(void*))));
+
+    std::optional<uint32_t> option4;
+    if ((int32_t) (*((uint8_t*) (ptr0 + (5*sizeof(void*)))))) {
+      int32_t l3 = *((int32_t const*)(ptr0 + (4+5*sizeof(void*))));
+
+      option4.emplace((uint32_t(l3)));
+    }
+    auto _len5 = *((size_t*) (ptr0 + (8+7*sizeof(void*))));
+
+
+    option6.emplace(Format{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1), wit::string((char const*)(*((uint8_t**) (ptr0 + (3*sizeof(void*))))), _len2), std::move(option4), (bool((int32_t) (*((uint8_t*) (ptr0 + (8+5*sizeof(void*))))))), wit::string((char const*)(*((uint8_t**) (ptr0 + (8+6*sizeof(void*))))), _len5), });
+  }
+  auto result7 = std::move(option6);
+  return result7;
 }
 std::expected<void, wit::string> pie::plus::bidding::Expect(std::reference_wrapper<const core::context::Context> context, std::optional<double> steps, double variation)
 {

@@ -729,8 +729,30 @@ namespace pie {
       std::expected<core::inference::Matcher, wit::string> CreateMatcher(std::reference_wrapper<const core::inference::Grammar> grammar, std::reference_wrapper<const core::model::Tokenizer> tokenizer);
       /// `tool-use.create-decoder`. Fails when the model's format of tool calls is unknown.
       std::expected<instruct::tool_use::Decoder, wit::string> CreateToolDecoder(std::reference_wrapper<const core::model::Model> model);
+      /// `tool-use.format`. Fails when a tool's schema is wrong, or uses a keyword that is not enforced.
+      std::expected<std::optional<core::inference::Grammar>, wit::string> CreateToolGrammar(std::reference_wrapper<const core::model::Model> model, std::span<std::string_view const> tools);
       /// `tool-use.create-matcher`. Fails when the model's format has no grammar.
       std::expected<core::inference::Matcher, wit::string> CreateToolMatcher(std::reference_wrapper<const core::model::Model> model, std::span<std::string_view const> tools);
+    }
+    /// How a model marks its thoughts, for programs that constrain what comes after them.
+    namespace thoughts {
+      using Model = core::model::Model;
+      /// The thoughts stand between two marks, at the beginning of the model's turn.
+      struct Format {
+        /// The text that opens the thoughts.
+        wit::string open;
+        /// The text that closes them.
+        wit::string close;
+        /// The token that closes them, if the mark is one special token.
+        std::optional<uint32_t> close_token;
+        /// Whether `chat.cue` has already written `open`.
+        bool begins_inside;
+        /// Rules of a Lark grammar, in lines of their own. Their rule `thoughts` is what the model writes before its
+        /// answer: the thoughts, their marks (without `open` if the cue has written it), and the blanks behind them.
+        wit::string rules;
+      };
+      /// Returns the marks that the model's template gives its thoughts; none if it has no marks.
+      std::optional<Format> Marks(std::reference_wrapper<const core::model::Model> model);
     }
     /// Bids of a context for KV pages. The guest states what it expects, and the engine computes the bid and renews it at
     /// every auction. The order of precedence is `idle`, `once`, `context.bid`, the default bid.

@@ -180,10 +180,11 @@ Task<Result<Json>> ParsedJson(State generator, std::optional<detail::Thoughts> t
                                             : model.Tokenizer().Decode(tokens, true));
   Result<Json> json = Json::Parse(text);
   if (!json) {
+    const bool is_whole = json.error().starts_with("too deeply nested") ||
+                          json.error().starts_with("number out of range");
     const std::string why =
-        json.error().starts_with("too deeply nested")
-            ? "cannot be read"
-            : "is not complete after " + std::to_string(generator->generated) + " tokens";
+        is_whole ? "cannot be read"
+                 : "is not complete after " + std::to_string(generator->generated) + " tokens";
     co_return Error("the JSON document " + why + ": " + json.error() + " in " + text);
   }
   co_return json;
@@ -202,7 +203,7 @@ Task<Result<std::string>> Generator::CollectText() {
   return DecodedText(state_);
 }
 Result<std::optional<detail::Thoughts>> Generator::ConstrainDocument(std::string_view schema) {
-  std::optional<detail::Thoughts> thoughts = PIE_TRY_SYNC(detail::Thoughts::Of(ContextModel()));
+  std::optional<detail::Thoughts> thoughts = detail::Thoughts::Of(ContextModel());
   if (thoughts && !thoughts->begun() && !state_->thinks_first) thoughts.reset();
   if (!thoughts) {
     PIE_TRY_SYNC(schema.empty() ? ConstrainWith(AnyJson{})

@@ -127,7 +127,17 @@ std::optional<Call> ParseCall(const Model& model, std::string_view text) {
 }
 
 std::optional<Grammar> NativeGrammar(const Model& model, std::span<const std::string> schemas) {
-  std::optional<raw::Grammar> grammar = host::Format(model.Inner(), Views(schemas));
+  Result<std::optional<Grammar>> grammar = TryNativeGrammar(model, schemas);
+  if (grammar) return *std::move(grammar);
+  host::Format(model.Inner(), Views(schemas));  // ends the run with the reason
+  return std::nullopt;
+}
+
+Result<std::optional<Grammar>> TryNativeGrammar(const Model& model,
+                                                std::span<const std::string> schemas) {
+  auto made = pie::plus::fallible::CreateToolGrammar(model.Inner(), Views(schemas));
+  if (!made) return Error(Text(made.error()));
+  std::optional<raw::Grammar> grammar = *std::move(made);
   if (!grammar) return std::nullopt;
   return Grammar(*std::move(grammar));
 }

@@ -1,4 +1,5 @@
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -212,7 +213,9 @@ class Parser {
       const auto parsed = std::from_chars(number.data(), number.data() + number.size(), value);
       if (parsed.ec == std::errc()) return Json(value);
     }
-    return Json(std::strtod(number.c_str(), nullptr));  // also whole numbers beyond 64 bits
+    const double value = std::strtod(number.c_str(), nullptr);  // also whole numbers beyond 64 bits
+    if (std::isinf(value)) return Fault("number out of range");
+    return Json(value);
   }
 
   std::string_view text_;

@@ -1,84 +1,39 @@
 #include "thoughts.h"
 
 #include <algorithm>
-#include <vector>
 
-#include "inferlet/json.h"
-#include "inferlet/reasoning.h"
+#include "inferlet/bindings.h"
 
 namespace inferlet::detail {
-namespace {
 
-constexpr std::pair<const char*, const char*> kPairs[] = {
-    {"<think>", "</think>"},
-    {"[THINK]", "[/THINK]"},
-    {"<seed:think>", "</seed:think>"},
-    {"<|START_THINKING|>", "<|END_THINKING|>"},
-    {"<|inner_prefix|>", "<|inner_suffix|>"},
-    {"<|channel>thought", "<channel|>"},
-    {"<thinking>", "</thinking>"},
-    {"<thought>", "</thought>"},
-};
-
-}  // namespace
-
-Result<std::optional<Thoughts>> Thoughts::Of(const Model& model) {
-  const Tokenizer& tokenizer = model.Tokenizer();
-  const Vocabulary special = tokenizer.SpecialTokens();
-  const auto mark_of = [&](const char* text) {
-    const auto found = std::ranges::find(special.bytes, text);
-    if (found == special.bytes.end()) return Mark{text, std::nullopt};
-    return Mark{text, special.ids[found - special.bytes.begin()]};
-  };
-  const auto append = [&](const Mark& mark, std::vector<uint32_t>& tokens) {
-    if (mark.id) {
-      tokens.push_back(*mark.id);
-    } else {
-      tokens.append_range(tokenizer.Encode(mark.text));
-    }
-  };
-  const auto event_of = [&](std::span<const uint32_t> tokens) {
-    return reasoning::Decoder(model).Feed(tokens);
-  };
-  const std::vector<uint32_t> inner = tokenizer.Encode("a");
-  const bool begun = std::holds_alternative<reasoning::Start>(PIE_TRY_SYNC(event_of(inner)));
-  for (const auto& [opening, closing] : kPairs) {
-    const Mark open = mark_of(opening), close = mark_of(closing);
-    std::vector<uint32_t> whole;
-    append(open, whole);
-    whole.append_range(inner);
-    append(close, whole);
-    if (std::holds_alternative<reasoning::End>(PIE_TRY_SYNC(event_of(whole)))) {
-      return Thoughts(open, close, begun);
-    }
-  }
-  return std::nullopt;
-}
-
-std::string Thoughts::Written(const Mark& mark) {
-  if (mark.id) return "<[" + std::to_string(*mark.id) + "]>";
-  return Json(mark.text).Dump();
+std::optional<Thoughts> Thoughts::Of(const Model& model) {
+  auto marks = pie::plus::thoughts::Marks(model.Inner());
+  if (!marks) return std::nullopt;
+  Thoughts thoughts;
+  thoughts.open_ = Text(marks->open);
+  thoughts.close_ = Text(marks->close);
+  thoughts.close_token_ = marks->close_token;
+  thoughts.begun_ = marks->begins_inside;
+  thoughts.rules_ = Text(marks->rules);
+  return thoughts;
 }
 
 std::string Thoughts::Grammar(std::string_view schema) const {
-  const std::string close = Written(close_);
-  const std::string rest =
-      close_.id ? "rest: /(?s:.*)/ " + close : "rest[suffix=" + close + "]: /(?s:.*)/";
-  const std::string thoughts = begun_ ? "rest SPACE" : "(" + Written(open_) + " rest SPACE)?";
-  return "start: " + thoughts + " document\n" + rest +
-         "\nSPACE: /[ \\n\\r\\t]{0,8}/\ndocument: %json " + std::string(schema) + "\n";
+  return std::string("start: ") + (begun_ ? "thoughts" : "thoughts?") + " document\n" + rules_ +
+         "document: %json " + std::string(schema) + "\n";
 }
 
 Result<std::string> Thoughts::Document(const Model& model, std::span<const uint32_t> tokens) const {
-  if (close_.id) {
-    const auto end = std::ranges::find(tokens, *close_.id);
+  const Tokenizer& tokenizer = model.Tokenizer();
+  if (close_token_) {
+    const auto end = std::ranges::find(tokens, *close_token_);
     const size_t skip = end == tokens.end() ? 0 : end - tokens.begin() + 1;
-    return model.Tokenizer().Decode(tokens.subspan(skip), true);
+    return tokenizer.Decode(tokens.subspan(skip), true);
   }
-  std::string text = PIE_TRY_SYNC(model.Tokenizer().Decode(tokens, true));
-  if (!begun_ && !text.starts_with(open_.text)) return text;
-  const size_t end = text.find(close_.text);
-  return end == std::string::npos ? "" : text.substr(end + close_.text.size());
+  std::string text = PIE_TRY_SYNC(tokenizer.Decode(tokens, true));
+  if (!begun_ && !PIE_TRY_SYNC(tokenizer.Decode(tokens)).starts_with(open_)) return text;
+  const size_t end = text.find(close_);
+  return end == std::string::npos ? "" : text.substr(end + close_.size());
 }
 
 }  // namespace inferlet::detail

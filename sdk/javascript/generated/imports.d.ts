@@ -24,6 +24,7 @@
 /// <reference path="./interfaces/pie-plus-sampling.d.ts" />
 /// <reference path="./interfaces/pie-plus-steps.d.ts" />
 /// <reference path="./interfaces/pie-plus-templates.d.ts" />
+/// <reference path="./interfaces/pie-plus-thoughts.d.ts" />
 /// <reference path="./interfaces/pie-plus-turns.d.ts" />
 /// <reference path="./interfaces/pie-zo-zo.d.ts" />
 /// <reference path="./interfaces/wasi-cli-stderr.d.ts" />
@@ -64,6 +65,7 @@ declare module 'pie:sdk/imports' {
   export type * as PiePlusSampling from 'pie:plus/sampling'; // import pie:plus/sampling
   export type * as PiePlusSteps from 'pie:plus/steps'; // import pie:plus/steps
   export type * as PiePlusTemplates from 'pie:plus/templates'; // import pie:plus/templates
+  export type * as PiePlusThoughts from 'pie:plus/thoughts'; // import pie:plus/thoughts
   export type * as PiePlusTurns from 'pie:plus/turns'; // import pie:plus/turns
   export type * as PieZoZo from 'pie:zo/zo'; // import pie:zo/zo
   export type * as WasiCliStderr0212 from 'wasi:cli/stderr@0.2.12'; // import wasi:cli/stderr@0.2.12

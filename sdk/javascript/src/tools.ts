@@ -1,7 +1,7 @@
 /** Tools in the model's native format. */
 import * as raw from 'pie:instruct/tool-use';
 import { assembling } from 'pie:plus/calls';
-import { createToolDecoder, createToolMatcher } from 'pie:plus/fallible';
+import { createToolDecoder, createToolGrammar, createToolMatcher } from 'pie:plus/fallible';
 import { text } from './check.ts';
 import { describe } from './failure.ts';
 import { Grammar, Matcher } from './grammar.ts';
@@ -49,10 +49,8 @@ const NO_FORM = 'has no form of tool calls that a grammar can hold';
  * schema.
  */
 export function nativeGrammar(model: Model, schemas: Iterable<ToolSchema>): Grammar | undefined {
-  const texts = encodeSchemas(schemas);
-  using matcher = nativeMatcher(model, texts); // `format` cannot say what is wrong with a schema
-  const format = matcher && raw.format(rawOf(model), texts);
-  return format && new Grammar(format);
+  const grammar = createToolGrammar(rawOf(model), encodeSchemas(schemas));
+  return grammar && new Grammar(grammar);
 }
 
 /**

@@ -292,4 +292,12 @@ export function createToolMatcher(_model, [problem]) {
   if (problem !== '{}') throw new Error(problem);
   return createMatcher(new Grammar(['ab']));
 }
+export const NO_FORM =
+  "model 'm' has no form of tool calls that a grammar can hold it to, or no tools are given";
+export function createToolGrammar(_model, [problem]) {
+  if (problem === NO_FORM) return undefined;
+  if (problem !== '{}') throw new Error(problem);
+  return new Grammar(['ab']);
+}
+export const marks = () => undefined;
 export const jsonGrammar = unavailable;

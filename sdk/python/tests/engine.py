@@ -585,6 +585,7 @@ def install() -> None:
         json_grammar=unavailable,
         create_matcher=Matcher,
         create_tool_decoder=unavailable,
+        create_tool_grammar=unavailable,
         create_tool_matcher=unavailable,
     )
     module(
@@ -620,6 +621,12 @@ def install() -> None:
         extend=extend,
         Kind=Enum("Kind", "SYSTEM USER ASSISTANT TOOLS ANSWER CUE", start=0),
         Turn=make_dataclass("Turn", ["kind", "text", "name", "tools"]),
+    )
+    marks = make_dataclass("Format", ["open", "close", "close_token", "begins_inside", "rules"])
+    rules = "thoughts: from the engine\n"
+    module(
+        "thoughts",
+        marks=lambda model: marks("<think>", "</think>", None, state.begins_thinking, rules),
     )
     module("calls", assembling=lambda decoder: False)
     module("client", available_servers=lambda: [], connect=unavailable)

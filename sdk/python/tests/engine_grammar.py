@@ -26,7 +26,7 @@ class Grammar(Resource):
         texts = ["<think>hm</think>\n" + document, document]
         return Grammar(
             [text.removeprefix("<think>") for text in texts[:1]]
-            if "start: rest" in source
+            if "start: thoughts document" in source
             else texts
         )
 

@@ -422,12 +422,12 @@ def test_a_tools_wrong_schema_is_an_error_and_no_lack_of_a_format(model, monkeyp
             raise engine.Err(text)
 
         monkeypatch.setattr(tools.fallible, "create_tool_matcher", call)
+        monkeypatch.setattr(tools.fallible, "create_tool_grammar", call)
 
     refuse(
         "model 'm' has no form of tool calls that a grammar can hold it to, or no tools are given"
     )
     assert tools.native_matcher(model, [{}]) is None
-    assert tools.native_grammar(model, [{}]) is None
     refuse("tool 1: unknown keyword")
     for native in (tools.native_matcher, tools.native_grammar):
         with pytest.raises(PieError, match="unknown keyword"):
@@ -435,6 +435,8 @@ def test_a_tools_wrong_schema_is_an_error_and_no_lack_of_a_format(model, monkeyp
     known = Matcher(Grammar.from_regex("ab"), model.tokenizer())._raw
     monkeypatch.setattr(tools.fallible, "create_tool_matcher", lambda *_: known)
     assert tools.native_matcher(model, [{}]).forced_tokens() == [97, 98]
+    monkeypatch.setattr(tools.fallible, "create_tool_grammar", lambda *_: None)
+    assert tools.native_grammar(model, [{}]) is None
 
 
 def test_what_is_not_awaited_says_what_is(model):

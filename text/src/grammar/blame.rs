@@ -1,5 +1,6 @@
 //! Which keyword of a schema the crate refuses. The crate does not say, so keywords are left out, one at a time, until
-//! the rest compiles.
+//! the rest compiles. Of several schemas in a Lark source, the first one that does not compile alone is searched.
+use super::lark;
 use super::schema::{self, below};
 use super::source::{Grammar, Kind};
 use super::{limits, Budget, Error, Place};
@@ -16,19 +17,41 @@ pub fn placed(
 ) -> Error {
     let is_cheap =
         started.elapsed() < limits::BLAME_TIME / 4 && grammar.text().len() <= limits::BLAME_BYTES;
-    if grammar.kind() != Kind::JsonSchema || error.place.is_some() || !is_cheap {
+    // Of a schema in Lark, the crate tells where it begins.
+    let is_placed = error.place.is_some() && !error.text.contains("JSON schema");
+    if is_placed || !is_cheap {
         return error;
     }
-    let Ok(source) = serde_json::from_str(grammar.text()) else {
-        return error;
+    let sources = match grammar.kind() {
+        Kind::JsonSchema => match serde_json::from_str(grammar.text()) {
+            Ok(schema) => vec![(schema, None)],
+            Err(_) => return error,
+        },
+        Kind::Lark if grammar.has_schemas() => lark::placed_schemas(grammar.text()),
+        _ => return error,
     };
-    let search = Search {
-        source,
-        until: Instant::now() + limits::BLAME_TIME,
-        compiles,
-    };
-    let pointer = search.blamed(String::new(), 0);
-    error.at(Place::Pointer(pointer))
+    let until = Instant::now() + limits::BLAME_TIME;
+    let (count, kind) = (sources.len(), error.kind);
+    for (source, place) in sources {
+        let search = Search {
+            source,
+            until,
+            compiles: &compiles,
+        };
+        if place.is_some() && search.compiles_changed(|_| true) || Instant::now() > until {
+            continue;
+        }
+        let pointer = Place::Pointer(search.blamed(String::new(), 0));
+        return match place {
+            // Its pointer does not say which schema it leads into.
+            Some(place) if count > 1 => Error {
+                text: error.at(pointer).to_string(),
+                ..Error::new(kind, "").at(place)
+            },
+            _ => error.at(pointer),
+        };
+    }
+    error
 }
 
 struct Search<F> {

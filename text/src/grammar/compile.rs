@@ -152,7 +152,7 @@ fn build(
     parser.start_without_prompt();
     let forces = tokens.is_exact() && !parser.parser.grammar().lexer_spec().no_forcing;
     let goes_back = parser.parser.grammar().lexer_spec().can_rollback();
-    let masks = LexerMasks::new(tokens, &parser);
+    let masks = LexerMasks::new(tokens, &parser, grammar);
     let base = Origin::new(parser, masks);
     // The first mask fills caches that every walk needs, and finds grammars that no text can match.
     let mut first = Matcher::new(Ok(base.parser()));

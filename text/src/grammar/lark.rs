@@ -64,6 +64,11 @@ impl Lark {
         &self.text
     }
 
+    /// Whether schemas were found and checked.
+    pub fn has_schemas(&self) -> bool {
+        !self.schemas.is_empty()
+    }
+
     /// The place in `source` of a place that the crate names, which counts bytes.
     pub fn place_in(&self, source: &str, line: usize, column: usize) -> Place {
         let before = |one: &&Written| one.line == line && one.column <= column;
@@ -83,6 +88,14 @@ impl Lark {
             column: 1 + characters + beyond,
         }
     }
+}
+
+/// The schemas of a source, and where they begin.
+pub fn placed_schemas(source: &str) -> Vec<(Json, Option<Place>)> {
+    let found = schemas(source).into_iter();
+    found
+        .map(|one| (one.schema, Some(place_of(source, one.start))))
+        .collect()
 }
 
 /// The column of what comes behind a text.

@@ -2,6 +2,7 @@
 //! decide (`tokens.rs`).
 use super::history::{self, Answer, Question, Rows, Spot};
 use super::limits;
+use super::source::Grammar;
 use super::tokens::{Decided, Tokens};
 use llguidance::derivre::StateID;
 use llguidance::earley::{BiasComputer, ParserRecognizer};
@@ -70,14 +71,16 @@ impl<K: Eq + Hash, V> Kept<K, V> {
 }
 
 impl LexerMasks {
-    /// For a lexer of this parser.
-    pub fn new(tokens: Arc<Tokens>, parser: &TokenParser) -> Self {
+    /// For a lexer of this parser, which was made of the grammar.
+    pub fn new(tokens: Arc<Tokens>, parser: &TokenParser, grammar: &Grammar) -> Self {
         let spec = parser.parser.grammar().lexer_spec();
+        // This is not so for grammars with limits that count tokens, or that name tokens of text, because the bytes of such
+        // tokens do not matter. A special token never stands inside of a lexeme.
+        let is_special = |token| tokens.trie().is_special_token(token);
+        let has_text = spec.special_token_rx.is_some() && !grammar.names_only(is_special);
         LexerMasks {
+            follows: spec.can_rollback() && !has_text,
             tokens,
-            // This is not so for grammars with limits that count tokens, or that name tokens, because the bytes of such
-            // tokens do not matter.
-            follows: spec.can_rollback() && spec.special_token_rx.is_none(),
             known: Mutex::default(),
         }
     }

@@ -171,6 +171,23 @@ impl Grammar {
         }
     }
 
+    /// Whether all tokens that it names by their ids, as in `<[7]>`, are of this kind. Ranges of ids count as tokens of
+    /// any kind.
+    pub(super) fn names_only(&self, is_of_kind: impl Fn(u32) -> bool) -> bool {
+        let Made::Lark(lark) = &*self.made else {
+            return true;
+        };
+        lark.text().split("<[").skip(1).all(|rest| {
+            let id = rest.split("]>").next().unwrap_or_default();
+            id.parse().is_ok_and(&is_of_kind)
+        })
+    }
+
+    /// Whether its source is Lark with schemas that its author wrote.
+    pub(super) fn has_schemas(&self) -> bool {
+        matches!(&*self.made, Made::Lark(lark) if lark.has_schemas())
+    }
+
     pub(super) fn top_level(&self) -> TopLevelGrammar {
         match &*self.made {
             Made::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),

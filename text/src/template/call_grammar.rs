@@ -79,30 +79,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A text in which special tokens' names are those tokens.
     fn text(&self, text: &str) -> String {
-        let (literals, rest) = self.parts(text);
-        [literal(&literals), rest].join(" ").trim().to_string()
-    }
-
-    /// The text before the first special token, and the rest as Lark.
-    fn parts(&self, text: &str) -> (String, String) {
-        let mut parts = Vec::new();
-        let mut from = 0;
-        let all = self.specials.all(text);
-        let first = all.first().map_or(text.len(), |(start, ..)| *start);
-        for (start, end, id) in all {
-            if start > first {
-                parts.push(literal(&text[from..start]));
-            }
-            parts.push(format!("<[{id}]>"));
-            from = end;
-        }
-        if from > 0 {
-            parts.push(literal(&text[from..]));
-        }
-        parts.retain(|part| !part.is_empty());
-        (text[..first].to_string(), parts.join(" "))
+        text_rule(text, self.specials)
     }
 
     fn schema(&self, schema: &Json) -> Result<String, Error> {
@@ -191,7 +169,7 @@ impl Writer<'_> {
         line: &str,
         last: &str,
     ) -> Result<String, Error> {
-        let (mark, rest) = self.parts(last);
+        let (mark, rest) = parts(last, self.specials);
         let end = literal(&format!("{line}{mark}"));
         let mut options = Vec::new();
         for (number, value) in parameters.values(field)?.iter().enumerate() {
@@ -256,6 +234,32 @@ impl Writer<'_> {
                 });
         Ok(format!("({})?", firsts.collect::<Vec<_>>().join(" | ")))
     }
+}
+
+/// A text in which special tokens' names are those tokens, as a part of a rule of Lark.
+pub fn text_rule(text: &str, specials: &Specials) -> String {
+    let (literals, rest) = parts(text, specials);
+    [literal(&literals), rest].join(" ").trim().to_string()
+}
+
+/// The text before the first special token, and the rest as Lark.
+fn parts(text: &str, specials: &Specials) -> (String, String) {
+    let mut parts = Vec::new();
+    let mut from = 0;
+    let all = specials.all(text);
+    let first = all.first().map_or(text.len(), |(start, ..)| *start);
+    for (start, end, id) in all {
+        if start > first {
+            parts.push(literal(&text[from..start]));
+        }
+        parts.push(format!("<[{id}]>"));
+        from = end;
+    }
+    if from > 0 {
+        parts.push(literal(&text[from..]));
+    }
+    parts.retain(|part| !part.is_empty());
+    (text[..first].to_string(), parts.join(" "))
 }
 
 fn literal(text: &str) -> String {

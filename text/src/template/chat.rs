@@ -196,7 +196,8 @@ impl ChatTemplate {
 
     /// The formats of reasoning and of tool calls: a JSON object.
     pub fn formats(&self) -> String {
-        let reasoning = self.reasoning.as_ref().map(Reasoning::to_json);
+        let reasoning = self.reasoning.as_ref();
+        let reasoning = reasoning.map(|found| found.to_json(&self.renderer.specials));
         json!({"reasoning": reasoning, "calls": self.calls.as_ref().map(Calls::to_json)})
             .to_string()
     }

@@ -1,8 +1,10 @@
 //! How the model marks its reasoning, found in what the template writes for it.
+use super::call_grammar::text_rule;
 use super::conversation::Conversation;
 use super::prefix::stand_in_text;
 use super::probe::{cue, ASKED, OTHER, SAID};
 use super::renderer::Renderer;
+use super::specials::Specials;
 use serde_json::{json, Value as Json};
 
 /// Reasoning stands between these texts.
@@ -24,8 +26,45 @@ impl Reasoning {
         }
     }
 
-    pub fn to_json(&self) -> Json {
-        json!({"open": self.open, "close": self.close, "begins_inside": self.begins_inside})
+    pub fn to_json(&self, specials: &Specials) -> Json {
+        json!({
+            "open": self.open,
+            "close": self.close,
+            "close_token": specials.id(&self.close),
+            "begins_inside": self.begins_inside,
+            "rules": self.rules(specials, false),
+            "rules_inside": self.rules(specials, true),
+        })
+    }
+
+    /// Rules of a Lark grammar. `thoughts` is what the model writes before its answer, without `open` if the cue has
+    /// written it.
+    pub fn rules(&self, specials: &Specials, begins_inside: bool) -> String {
+        let open = match begins_inside {
+            true => String::new(),
+            false => text_rule(&self.open, specials) + " ",
+        };
+        // What is thought goes up to the mark: a special token stands outside of all text, any other mark is the first one
+        // in the text.
+        let (mark, rest) = match specials.find(&self.close, 0) {
+            Some((start, ..)) => self.close.split_at(start),
+            None => (self.close.as_str(), ""),
+        };
+        let attributes = match mark {
+            "" => String::new(),
+            mark => format!("[suffix={}]", Json::from(mark)),
+        };
+        let inner = format!("thoughts_text{attributes}: /(?s:.*)/");
+        let parts = [
+            format!("{open}thoughts_text"),
+            text_rule(rest, specials),
+            "THOUGHTS_SPACE".into(),
+        ];
+        let thoughts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        format!(
+            "thoughts: {}\n{inner}\nTHOUGHTS_SPACE: /[ \\n\\r\\t]{{0,8}}/\n",
+            thoughts.join(" ")
+        )
     }
 }
 

@@ -140,6 +140,19 @@ Task<Result<Json>> CollectThinking(const Json& input) {
   co_return Json::Object({{"value", std::move(value)}, {"tokens", generator.TokensGenerated()}});
 }
 
+Task<Result<Json>> NativeBad(const Json& input) {
+  const Model model = PIE_TRY(FirstModel());
+  const auto schemas = PIE_TRY(input.Get<std::vector<std::string>>("tools"));
+  const auto grammar = tools::TryNativeGrammar(model, schemas);
+  const auto matcher = tools::TryNativeMatcher(model, schemas);
+  if (grammar.has_value() != matcher.has_value() ||
+      (!grammar && grammar.error() != matcher.error())) {
+    co_return Error("the grammar and the matcher differ");
+  }
+  if (!grammar) co_return Error(grammar.error());
+  co_return Json::Object({{"grammar", grammar->has_value()}, {"matcher", matcher->has_value()}});
+}
+
 Task<Result<Json>> NativeCall(const Json& input) {
   const Model model = PIE_TRY(FirstModel());
   const auto schemas = PIE_TRY(input.Get<std::vector<std::string>>("tools"));
@@ -186,6 +199,7 @@ Cases ConstraintCases() {
           {"generate_grammar", GenerateGrammar},
           {"generate_conflict", GenerateConflict},
           {"collect_thinking", CollectThinking},
+          {"native_bad", NativeBad},
           {"native_call", NativeCall},
           {"collect_json", CollectJsonCase},
           {"collect_typed", CollectTyped}};

@@ -154,6 +154,16 @@ pub async fn collect_thinking(input: &Input) -> Result<Value> {
     Ok(json!({ "value": value, "tokens": tokens }))
 }
 
+pub async fn native_bad(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let grammar = tools::try_native_grammar(&model, &input.tools);
+    let matcher = tools::try_native_matcher(&model, &input.tools);
+    if grammar.as_ref().err() != matcher.as_ref().err() {
+        return Err("the grammar and the matcher differ".into());
+    }
+    Ok(json!({ "grammar": grammar?.is_some(), "matcher": matcher?.is_some() }))
+}
+
 pub async fn native_call(input: &Input) -> Result<Value> {
     let model = model()?;
     let Some(matcher) = tools::native_matcher(&model, &input.tools) else {

@@ -172,6 +172,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "generate_conflict" => constraints::generate_conflict(input).await,
         "collect_json" => constraints::collect_json(input).await,
         "collect_thinking" => constraints::collect_thinking(input).await,
+        "native_bad" => constraints::native_bad(input).await,
         "native_call" => constraints::native_call(input).await,
         "collect_typed" => constraints::collect_typed(input).await,
         "draft_positions" => speculations::draft_positions(input).await,

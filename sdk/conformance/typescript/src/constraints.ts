@@ -145,6 +145,18 @@ export const constraintCases: Cases = {
       { constrain: regex(input.source!) },
     ),
 
+  native_bad: async (input) => {
+    const [grammar, matcher] = [tools.nativeGrammar, tools.nativeMatcher].map((native) => {
+      try {
+        return native(loadModel(), input.tools!) !== undefined;
+      } catch (error) {
+        return String(error);
+      }
+    });
+    if (typeof grammar !== 'string') return { grammar, matcher };
+    throw new Error(grammar === matcher ? grammar : 'the grammar and the matcher differ');
+  },
+
   native_call: (input) =>
     drawn(input, async (generator) => {
       const model = loadModel();

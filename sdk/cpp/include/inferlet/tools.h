@@ -79,11 +79,19 @@ class Decoder {
 
 // Returns the first call in a finished text, if there is one.
 std::optional<Call> ParseCall(const Model& model, std::string_view text);
-// Returns a grammar of the native call format, or none if the model has no such format.
+// Returns a grammar of the native call format, or none if the model has no such format. A wrong
+// schema ends the run.
 std::optional<Grammar> NativeGrammar(const Model& model, std::span<const std::string> schemas);
 inline std::optional<Grammar> NativeGrammar(const Model& model,
                                             std::initializer_list<std::string> schemas) {
   return NativeGrammar(model, std::span(schemas.begin(), schemas.size()));
+}
+// Does the same. Fails if a schema is wrong.
+Result<std::optional<Grammar>> TryNativeGrammar(const Model& model,
+                                                std::span<const std::string> schemas);
+inline Result<std::optional<Grammar>> TryNativeGrammar(const Model& model,
+                                                       std::initializer_list<std::string> schemas) {
+  return TryNativeGrammar(model, std::span(schemas.begin(), schemas.size()));
 }
 // Returns a matcher of the native call format, for GrammarConstraint, or none if the model has no
 // such format. A wrong schema ends the run.

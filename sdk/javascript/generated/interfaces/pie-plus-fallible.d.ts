@@ -54,6 +54,10 @@ declare module 'pie:plus/fallible' {
    */
   export function createToolDecoder(model: Model): Decoder;
   /**
+   * `tool-use.format`. Fails when a tool's schema is wrong, or uses a keyword that is not enforced.
+   */
+  export function createToolGrammar(model: Model, tools: Array<string>): Grammar | undefined;
+  /**
    * `tool-use.create-matcher`. Fails when the model's format has no grammar.
    */
   export function createToolMatcher(model: Model, tools: Array<string>): Matcher;

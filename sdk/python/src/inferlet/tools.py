@@ -102,10 +102,7 @@ _NO_FORM = "has no form of tool calls that a grammar can hold"  # in the engine'
 
 def native_grammar(model: Model, schemas: Iterable[Any]) -> Grammar | None:
     """The grammar of the model's own call format, if it has one. A wrong schema is a PieError."""
-    given = texts(schemas)
-    if native_matcher(model, given) is None:  # `format` cannot say what is wrong with a schema
-        return None
-    raw = wit.format(raw_of(model), given)
+    raw = ask(fallible.create_tool_grammar, raw_of(model), texts(schemas))
     return None if raw is None else Grammar(raw)
 
 

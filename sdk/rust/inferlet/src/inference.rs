@@ -19,6 +19,10 @@ impl Grammar {
         Self(Ok(raw))
     }
 
+    pub(crate) fn failed(error: String) -> Self {
+        Self(Err(error))
+    }
+
     /// JSON that conforms to a JSON Schema.
     pub fn from_json_schema(schema: &str) -> Result<Grammar> {
         raw::Grammar::from_json_schema(schema).map(Self::wrap)

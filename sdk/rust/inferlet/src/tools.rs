@@ -156,9 +156,19 @@ pub fn parse_call(model: &Model, text: &str) -> Option<(String, String)> {
     }
 }
 
-/// Returns a grammar of the model's native call format, or None if the model has none.
+/// Returns a grammar of the model's native call format, or None if the model has none. If a schema is wrong, the grammar
+/// keeps the reason, and so does a matcher that is made of it.
 pub fn native_grammar(model: &Model, schemas: &(impl Schemas + ?Sized)) -> Option<Grammar> {
-    raw::format(model.inner(), &schemas.texts()).map(Grammar::wrap)
+    try_native_grammar(model, schemas).unwrap_or_else(|error| Some(Grammar::failed(error)))
+}
+
+/// Like [`native_grammar`], but fails if a schema is wrong.
+pub fn try_native_grammar(
+    model: &Model,
+    schemas: &(impl Schemas + ?Sized),
+) -> Result<Option<Grammar>> {
+    let grammar = fallible::create_tool_grammar(model.inner(), &schemas.texts())?;
+    Ok(grammar.map(Grammar::wrap))
 }
 
 /// Returns a matcher of the native call format, for `GrammarConstraint::new`, or None if the model has none. If a schema

@@ -284,10 +284,14 @@ pub async fn wrong_tools() -> Result<Value> {
         .generate(Sampler::Argmax)
         .constrain(inferlet::GrammarConstraint::new(matcher));
     let generated = g.collect_text().await.err();
+    let grammar = tools::native_grammar(&model, &wrong).ok_or("the error is lost")?;
+    let mut of_grammar = inferlet::inference::Matcher::new(&grammar, &model.tokenizer());
+    let kept = of_grammar.accept_tokens(&[97]).err();
     let none = tools::try_native_matcher(&model, &[])?.is_none();
     Ok(json!([
         tried.is_some(),
         tried == generated,
+        tried == kept && tried == tools::try_native_grammar(&model, &wrong).err(),
         none,
         tools::native_matcher(&model, &[]).is_none()
     ]))

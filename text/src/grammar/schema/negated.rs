@@ -4,7 +4,7 @@ use super::{below, is_annotation, unsupported};
 use crate::grammar::{Budget, Error};
 use serde_json::{json, Value as Json};
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 /// Schemas that are looked at for one `not` or `if`, and how deep references are followed.
@@ -94,15 +94,26 @@ impl<'a> Negation<'a> {
                 }
                 ("required", Json::Array(names)) => {
                     self.budget.spend(100 * names.len())?;
-                    for name in names.iter().filter_map(Json::as_str) {
+                    let properties = entries.get("properties");
+                    let names = names.iter().filter_map(Json::as_str);
+                    for name in
+                        names.filter(|name| properties.is_none_or(|all| all.get(name).is_none()))
+                    {
                         options.push(json!({"type": "object", "properties": {name: false}}));
                     }
                 }
                 ("properties", Json::Object(all)) => {
+                    let required = entries.get("required").and_then(Json::as_array);
+                    let required: HashSet<&str> =
+                        (required.into_iter().flatten().filter_map(Json::as_str)).collect();
                     for (name, one) in all {
                         self.budget.spend(50 + (here.len() + 2 * name.len()) / 16)?;
                         let other = self.at(one, &below(&here, name), depth - 1)?;
-                        if other != json!(false) {
+                        // One option, and not two, for a property that must be there: options of several conditions
+                        // multiply.
+                        if required.contains(name.as_str()) {
+                            options.push(json!({"type": "object", "properties": {name: other}}));
+                        } else if other != json!(false) {
                             options.push(json!({
                                 "type": "object",
                                 "properties": {name: other},

@@ -30,7 +30,7 @@ pub fn rewritten(schema: &Json, budget: &Budget) -> Result<Option<Json>, Error> 
         root: schema,
         budget,
     };
-    rewriter.schema(&mut made, "")?;
+    rewriter.schema(&mut made, "", false)?;
     Ok(Some(made))
 }
 
@@ -47,12 +47,13 @@ pub fn mentions(json: &Json) -> bool {
 
 struct Rewriter<'a> {
     root: &'a Json,
-    /// Copies are counted: a condition within a branch of another is copied with it, so each level doubles the schema.
+    /// Copies are counted: within `not` and `if`, each level of conditions doubles the schema.
     budget: &'a Budget,
 }
 
 impl Rewriter<'_> {
-    fn schema(&self, schema: &mut Json, pointer: &str) -> Result<(), Error> {
+    /// `is_negated`: the schema is a part of one that is negated, which has to be copied.
+    fn schema(&self, schema: &mut Json, pointer: &str, is_negated: bool) -> Result<(), Error> {
         let Json::Object(entries) = schema else {
             return Ok(());
         };
@@ -67,29 +68,23 @@ impl Rewriter<'_> {
                 ) => {
                     for (name, one) in all.iter_mut() {
                         self.budget.spend(10 + (here.len() + name.len()) / 16)?;
-                        self.schema(one, &below(&here, name))?;
+                        self.schema(one, &below(&here, name), is_negated)?;
                     }
                 }
                 ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Json::Array(all)) => {
                     for (i, one) in all.iter_mut().enumerate() {
                         self.budget.spend(10 + here.len() / 16)?;
-                        self.schema(one, &format!("{here}/{i}"))?;
+                        self.schema(one, &format!("{here}/{i}"), is_negated)?;
                     }
                 }
-                (
-                    "items"
-                    | "additionalItems"
-                    | "additionalProperties"
-                    | "not"
-                    | "if"
-                    | "then"
-                    | "else",
-                    one,
-                ) => self.schema(one, &here)?,
+                ("items" | "additionalItems" | "additionalProperties" | "then" | "else", one) => {
+                    self.schema(one, &here, is_negated)?
+                }
+                ("not" | "if", one) => self.schema(one, &here, true)?,
                 _ => {}
             }
         }
-        let also = self.said(entries, pointer)?;
+        let also = self.said(entries, pointer, is_negated)?;
         match entries.get_mut("allOf") {
             _ if also.is_empty() => {}
             Some(Json::Array(all)) => all.extend(also),
@@ -101,20 +96,35 @@ impl Rewriter<'_> {
         Ok(())
     }
 
+    /// A schema that stands at the pointer. One that has conditions of its own is referred to: copies of copies would
+    /// double with each level.
+    fn part(&self, schema: &Json, pointer: &str, is_negated: bool) -> Result<Json, Error> {
+        if !is_negated && mentions(schema) {
+            self.budget.spend(10 + pointer.len())?;
+            return Ok(json!({"$ref": format!("#{}", pointer.replace('%', "%25"))}));
+        }
+        self.budget.copy(schema)?;
+        Ok(schema.clone())
+    }
+
     /// What the keywords of one schema say.
-    fn said(&self, entries: &Map<String, Json>, pointer: &str) -> Result<Vec<Json>, Error> {
+    fn said(
+        &self,
+        entries: &Map<String, Json>,
+        pointer: &str,
+        is_negated: bool,
+    ) -> Result<Vec<Json>, Error> {
         let mut also = Vec::new();
         if let Some(not) = entries.get("not") {
             also.push(Negation::new(self.root, self.budget).of(not, &below(pointer, "not"))?);
         }
         if let Some(condition) = entries.get("if") {
-            for key in ["if", "then", "else"] {
-                entries
-                    .get(key)
-                    .map_or(Ok(()), |one| self.budget.copy(one))?;
-            }
-            let branch = |key: &str| entries.get(key).cloned().unwrap_or(json!(true));
-            let (then, other) = (branch("then"), branch("else"));
+            self.budget.copy(condition)?;
+            let branch = |key: &str| match entries.get(key) {
+                Some(branch) => self.part(branch, &below(pointer, key), is_negated),
+                None => Ok(json!(true)),
+            };
+            let (then, other) = (branch("then")?, branch("else")?);
             if then != json!(true) || other != json!(true) {
                 let not =
                     Negation::new(self.root, self.budget).of(condition, &below(pointer, "if"))?;
@@ -139,8 +149,8 @@ impl Rewriter<'_> {
                 ));
             }
             for (name, needed) in all {
-                self.budget.copy(needed)?;
-                also.extend(dependency(key, name, needed, &here)?);
+                let needed = self.part(needed, &below(&here, name), is_negated)?;
+                also.extend(dependency(key, name, &needed, &here)?);
             }
         }
         if let Some(names) = entries.get("propertyNames") {

@@ -114,6 +114,12 @@ fn grammars() -> Vec<Grammar> {
         "start: \"[\" AB \"]\" (AB \";\")* AB\nAB: /(ab)*/",
         "start: AB (\"c\" AB)*\nAB: /(ab)+/",
         "start: line+\nline: KEY \"=\" VALUE \"\\n\"\nKEY: /[a-zA-Z.]+/\nVALUE: /[^\\n]*/",
+        "start: (<[257]> thoughts)? document\nthoughts: /(?s:.*)/ <[257]> SPACE\nSPACE: /[ \\n]{0,2}/\n\
+         document: %json {\"properties\": {\"ab\": {\"type\": \"integer\"}}, \"type\": \"object\"}",
+        "start: word (<[257]> word | \",\" <[257]>? other)*\nword: /[a-c]+/\nother: /[a-c]+d/",
+        // Tokens of text that are named by their ids.
+        "start: word (<[98]> word)* <[257]>?\nword: /[a-c]{1,3}/",
+        "start: word <[97-99]> other\nword: /[a-c]{1,3}/\nother: /[b-d]{1,3}/",
         "start: \"if\" NAME \"then\" (NAME | \"if\") <|im_start|>? \"end\"\nNAME: / [a-z]+ /",
         "root ::= item (\", \" item)*\nitem ::= [a-z]+ | \"[\" root \"]\" | \"\\\"\" [^\"\\n]* \"\\\"\"",
     ] {

@@ -1,5 +1,6 @@
 //! Grammars on a vocabulary of bytes, where every step of a mask can be seen.
 mod bad;
+mod conditions;
 mod forced;
 mod gbnf;
 mod masks;

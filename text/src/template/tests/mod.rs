@@ -5,6 +5,7 @@ mod histories;
 mod options;
 mod speech;
 mod text;
+mod thoughts;
 
 use super::chat::{ChatTemplate, Setup};
 use super::options::Options;

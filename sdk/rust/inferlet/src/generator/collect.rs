@@ -83,7 +83,7 @@ impl<'ctx> Generator<'ctx> {
     pub async fn collect_json_with<T: DeserializeOwned>(self, schema: &str) -> Result<T> {
         let model = self.state.borrow().ctx.model().clone();
         let thinks_first = self.state.borrow().options.thinks_first;
-        let thoughts = Thoughts::of(&model)?.filter(|thoughts| thoughts.begun || thinks_first);
+        let thoughts = Thoughts::of(&model).filter(|thoughts| thoughts.begun() || thinks_first);
         let constrained = match &thoughts {
             None => self.constrain_with(crate::JsonSchema(schema))?,
             Some(thoughts) => {
