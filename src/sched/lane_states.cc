@@ -244,7 +244,9 @@ void LaneStates::Forget(Lane& lane) {
 void LaneStates::InsertByPlace(std::vector<Lane*>& lanes, Lane& lane) {
   // Nearly always at the end: lanes become ready about in the order of their places.
   auto at = lanes.end();
-  while (at != lanes.begin() && lane.place < (*(at - 1))->place) --at;
+  if (!lanes.empty() && lane.place < lanes.back()->place) {
+    at = std::ranges::upper_bound(lanes, lane.place, {}, &Lane::place);
+  }
   lanes.insert(at, &lane);
 }
 
