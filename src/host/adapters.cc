@@ -351,7 +351,9 @@ Status Adapters::Load(const Ptr& adapter, std::string_view config,
                       std::span<const std::byte> tensors) {
   const std::lock_guard work(adapter->work_);
   PIE_RETURN_IF_ERROR(adapter->current());
-  Charge room = PIE_TRY(TakeRoomFor(adapter->user_, PIE_TRY(PeftParameters(tensors))));
+  // Damaged tensors are reported below, after a wrong configuration.
+  const uint64_t parameters = PeftParameters(tensors).value_or(0);
+  Charge room = PIE_TRY(TakeRoomFor(adapter->user_, parameters));
   AdapterWeights weights = PIE_TRY(ReadPeft(config, tensors, ShapeOf(adapter->model_)));
   return Install(adapter,
                  PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), {},
