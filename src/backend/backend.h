@@ -42,8 +42,9 @@ struct BackendInfo {
   bool leaves_processors = false;
   // A stored page loads only where page_bytes, layout and fingerprint match.
   size_t page_bytes = 0;
-  std::string layout;       // how a page is laid out: type, heads, layers, tokens
-  std::string fingerprint;  // of the model that computed it
+  uint64_t memory_bytes = 0;  // memory of the machine (not of a GPU) that weights and pages take
+  std::string layout;         // how a page is laid out: type, heads, layers, tokens
+  std::string fingerprint;    // of the model that computed it
   // How many bytes of pages one call should read or write, so that copies are fast and batches do
   // not wait for long.
   size_t read_bytes = size_t{4} << 20;

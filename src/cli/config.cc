@@ -214,6 +214,8 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("wasm_max_memory_mb", &limits.max_memory_bytes, {1, 4096, 1 << 20});
   runtime.Read("wasm_total_memory_mb", &config.limits.max_linear_bytes,
                {.least = 1, .scale = 1 << 20});
+  config.linear_is_set = runtime.Get("wasm_total_memory_mb") != nullptr;
+  runtime.Read("memory_mb", &config.memory_bytes, {.scale = 1 << 20});
   runtime.Read("user_share_percent", &config.limits.user_share_percent, {.least = 1, .most = 100});
   runtime.Read("max_output_mb", &limits.max_output_bytes, {.scale = 1 << 20});
   runtime.Read("cpu_budget_ms", &limits.cpu_budget_ms);
@@ -234,6 +236,7 @@ Result<Config> ReadConfig(const std::string& given) {
   ExpandHome(config.adapter_root);
   runtime.Read("adapter_quota_mb", &config.limits.max_adapter_bytes, {.scale = 1 << 20});
   runtime.Read("adapter_memory_mb", &config.limits.max_adapter_memory, {.scale = 1 << 20});
+  config.adapter_memory_is_set = runtime.Get("adapter_memory_mb") != nullptr;
   runtime.Read("max_adapters", &config.limits.max_adapters);
   runtime.Read("prefix_cache", &config.prefix_cache);
   std::string compiler = "both";
@@ -241,6 +244,7 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("compile_secs", &config.runtime.compile_limits.cpu_secs, {.least = 1});
   runtime.Read("compile_memory_mb", &config.runtime.compile_limits.memory_bytes,
                {.least = 1, .scale = 1 << 20});
+  config.compile_memory_is_set = runtime.Get("compile_memory_mb") != nullptr;
   std::string scope = "user";
   runtime.Read("prefix_cache_scope", &scope);
   Table http(runtime.Get("http"), "runtime.http", path);

@@ -60,6 +60,11 @@ struct Config {
   bool prefix_cache = true;
   bool shared_prefixes = false;
   host::Limits limits;
+  uint64_t memory_bytes = 0;  // that the engine may use; 0: what the machine or its group has
+  // These limits are the config's, and not the defaults that MemoryPlan fits to the machine.
+  bool linear_is_set = false;
+  bool adapter_memory_is_set = false;
+  bool compile_memory_is_set = false;
   bool shared_topics = false;
   std::vector<host::McpServerConfig> mcp;
   // This much of each model's KV memory is prefaulted in the background.

@@ -30,6 +30,7 @@ constexpr std::string_view kKeys[] = {
     "runtime.wasm_max_instances",
     "runtime.wasm_max_memory_mb",
     "runtime.wasm_total_memory_mb",
+    "runtime.memory_mb",
     "runtime.user_share_percent",
     "runtime.wasm_compiler",
     "runtime.compile_secs",

@@ -1,7 +1,6 @@
 #include "cli/doctor.h"
 
 #include <fmt/format.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "backend/cuda/cuda_backend.h"
+#include "base/memory_limit.h"
 #include "cli/bakery.h"
 #include "cli/config.h"
 #include "cli/models.h"
@@ -36,12 +36,18 @@ class Report {
   int bad_ = 0;
 };
 
+double Gib(uint64_t bytes) {
+  return static_cast<double>(bytes) / (1ull << 30);
+}
+
 void CheckMachine(Report& report) {
-  struct sysinfo info{};
-  sysinfo(&info);
-  const double gib = static_cast<double>(info.totalram) * info.mem_unit / (1ull << 30);
-  report.Good("machine",
-              fmt::format("{} cores, {:.1f} GiB memory", std::thread::hardware_concurrency(), gib));
+  const MemoryLimit memory = ReadMemoryLimit();
+  std::string detail = fmt::format("{} cores, {:.1f} GiB memory",
+                                   std::thread::hardware_concurrency(), Gib(memory.machine));
+  if (memory.bytes() < memory.machine) {
+    detail += fmt::format(", of which its control group may use {:.1f} GiB", Gib(memory.bytes()));
+  }
+  report.Good("machine", detail);
 }
 
 void CheckGpu(Report& report) {
@@ -110,6 +116,29 @@ void CheckModel(Report& report) {
   }
 }
 
+// Says how the memory is divided, and which keys of the config ask for more than there is.
+void CheckMemory(Report& report) {
+  const auto config = ReadConfig("");
+  if (!config) return;  // CheckConfig has reported it
+  const auto plan = EstimateMemory(*config);
+  if (!plan) {
+    // CheckModel has reported models that are missing or damaged.
+    if (plan.error().code != Code::kExhausted) return;
+    return report.Bad("memory", plan.error().text,
+                      "change [model.driver.options] in the config, or runtime.memory_mb");
+  }
+  host::Limits limits = config->limits;
+  plan->Cap(*config, limits);
+  const std::string detail =
+      fmt::format("of {:.1f} GiB, models take {:.1f}; inferlets may have {:.1f}", Gib(plan->total),
+                  Gib(plan->models), Gib(limits.max_linear_bytes));
+  if (limits.max_linear_bytes + limits.max_adapter_memory <= plan->room) {
+    return report.Good("memory", detail);
+  }
+  report.Bad("memory", detail,
+             "lower runtime.wasm_total_memory_mb or runtime.adapter_memory_mb, or remove them");
+}
+
 // Quotes a text as one word for the shell.
 std::string Quoted(std::string_view text) {
   std::string quoted = "'";
@@ -141,6 +170,7 @@ int Doctor() {
   CheckConfig(report);
   CheckEngine(report);
   CheckModel(report);
+  CheckMemory(report);
   CheckBakery(report);
   if (report.bad() == 0) fmt::print("no problems found\n");
   return report.bad() == 0 ? 0 : 1;

@@ -153,7 +153,9 @@ Result<int> ServeChecked(const ServeOptions& options) {
   if (!config.server.tls_cert.empty()) {
     auth.BindTo(PIE_TRY(server::CertificateHash(config.server.tls_cert)));
   }
-  auto engine = PIE_TRY(StartEngine(engine_config, /*quiet=*/false));
+  MemoryPlan memory;
+  auto engine = PIE_TRY(StartEngine(engine_config, /*quiet=*/false, &memory));
+  memory.Cap(config.server.limits);
   auto server = PIE_TRY(server::Server::Start(config.server, *engine, *registry, auth, log));
   std::optional<TokenFile> token(std::in_place, server->port(), auth.token());
   if (!token->written()) {

@@ -15,6 +15,7 @@
 #include "backend/dummy/dummy_backend.h"
 #include "backend/recording.h"
 #include "cli/dummy_tokens.h"
+#include "cli/memory_plan.h"
 #include "cli/models.h"
 #include "cli/terminal.h"
 #include "speech/dummy_model.h"
@@ -65,7 +66,7 @@ Result<host::LoadedModel> Loaded(Model model, std::unique_ptr<Backend> backend,
   return Scheduled(std::move(model), std::move(backend), entry);
 }
 
-Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
+Result<host::LoadedModel> LoadDummy(const ModelEntry& entry, uint64_t memory) {
   DummyOptions options;
   SetCommon(options, entry);
   options.seed = entry.seed;
@@ -79,17 +80,21 @@ Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
       return script->Next(context);
     };
   }
+  const uint64_t bytes = DummyMemoryOf(options);
   try {
-    return Loaded(std::move(model), MakeDummyBackend(std::move(options)), entry);
-  } catch (const std::bad_alloc&) {
-    return Fail(Code::kExhausted,
-                "there is not enough memory for {} KV pages of {} tokens; lower total_pages or "
-                "kv_page_size",
-                options.total_pages, options.page_tokens);
+    if (bytes <= memory) {
+      return Loaded(std::move(model), MakeDummyBackend(std::move(options)), entry);
+    }
+  } catch (const std::bad_alloc&) {  // another limit of the system
   }
+  return Fail(Code::kExhausted,
+              "there is not enough memory for {} KV pages of {} tokens; lower total_pages or "
+              "kv_page_size",
+              entry.total_pages == 0 ? DummyOptions().total_pages : entry.total_pages,
+              entry.page_tokens == 0 ? DummyOptions().page_tokens : entry.page_tokens);
 }
 
-Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t prefault_bytes, bool quiet) {
+Result<CpuOptions> OptionsOfCpu(const ModelEntry& entry, uint64_t memory) {
   const std::string dtype = entry.kv_cache_dtype.empty() ? "f16" : entry.kv_cache_dtype;
   const std::optional<cpu::KvType> kv_type = cpu::ParseKvType(dtype);
   if (!kv_type) {
@@ -98,13 +103,23 @@ Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t prefault_byt
         "model '{}' has kv_cache_dtype = \"{}\"; the CPU device supports \"f16\" and \"q8\"",
         entry.name, dtype);
   }
-  const std::string path =
-      PIE_TRY(FindModel(entry.weights.empty() ? kDefaultModel : entry.weights));
   CpuOptions options;
   SetCommon(options, entry);
   Set(options.max_positions, entry.max_positions);
   Set(options.threads, entry.threads);
   options.kv_type = *kv_type;
+  options.memory_bytes = memory;
+  return options;
+}
+
+Result<std::string> PathOf(const ModelEntry& entry) {
+  return FindModel(entry.weights.empty() ? kDefaultModel : entry.weights);
+}
+
+Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t memory, uint64_t prefault_bytes,
+                                  bool quiet) {
+  CpuOptions options = PIE_TRY(OptionsOfCpu(entry, memory));
+  const std::string path = PIE_TRY(PathOf(entry));
   options.prefault_bytes = prefault_bytes;
   ProgressBar bar("loading " + entry.name, !quiet);
   options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
@@ -134,8 +149,7 @@ Result<host::LoadedModel> LoadCuda(const ModelEntry& entry, bool quiet) {
         "model '{}' has kv_cache_dtype = \"{}\"; the cuda driver supports \"bf16\" and \"fp8\"",
         entry.name, dtype);
   }
-  const std::string path =
-      PIE_TRY(FindModel(entry.weights.empty() ? kDefaultModel : entry.weights));
+  const std::string path = PIE_TRY(PathOf(entry));
   CudaOptions options;
   SetCommon(options, entry);
   Set(options.max_positions, entry.max_positions);
@@ -160,30 +174,56 @@ ModelEntry::Driver Choose(const ModelEntry& entry) {
                                                         : ModelEntry::Driver::kCpu;
 }
 
-Result<host::LoadedModel> Load(const ModelEntry& entry, uint64_t prefault_bytes, bool quiet) {
+Result<host::LoadedModel> Load(const ModelEntry& entry, uint64_t memory, uint64_t prefault_bytes,
+                               bool quiet) {
   switch (Choose(entry)) {
     case ModelEntry::Driver::kDummy:
-      return LoadDummy(entry);
+      return LoadDummy(entry, memory);
     case ModelEntry::Driver::kCuda:
       return LoadCuda(entry, quiet);
     case ModelEntry::Driver::kCpu:
     case ModelEntry::Driver::kAuto:
       break;
   }
-  return LoadCpu(entry, prefault_bytes, quiet);
+  return LoadCpu(entry, memory, prefault_bytes, quiet);
+}
+
+// The memory that a loaded model may take; pages that are swapped out are in memory, too.
+uint64_t MemoryOfModel(const host::LoadedModel& loaded, const ModelEntry& entry) {
+  const BackendInfo& info = loaded.scheduler->info();
+  return info.memory_bytes + uint64_t{entry.scheduler.memory.swap_pages} * info.page_bytes;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool quiet) {
+Result<MemoryPlan> EstimateMemory(const Config& config) {
+  const uint64_t total = MemoryOf(config);
+  const uint64_t most = MemoryForModels(total);
+  uint64_t models = 0;
+  for (const ModelEntry& entry : config.models) {
+    if (Choose(entry) != ModelEntry::Driver::kCpu) continue;
+    const CpuOptions options = PIE_TRY(OptionsOfCpu(entry, most - std::min(models, most)));
+    models += PIE_TRY(CpuMemoryOf(PIE_TRY(PathOf(entry)), options));
+  }
+  return PlanMemory(total, models);
+}
+
+Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool quiet,
+                                                  MemoryPlan* memory) {
   host::EngineOptions options;
   std::random_device random;
+  const uint64_t total = MemoryOf(config);
+  const uint64_t most = MemoryForModels(total);
+  uint64_t models = 0;
   for (ModelEntry entry : config.models) {
     entry.scheduler.prefix = {.share = config.prefix_cache,
                               .seed = uint64_t{random()} << 32 | random()};
-    options.models.push_back(PIE_TRY(Load(entry, config.prefault_bytes, quiet)));
+    const uint64_t left = most - std::min(models, most);
+    options.models.push_back(PIE_TRY(Load(entry, left, config.prefault_bytes, quiet)));
     options.models.back().draft = entry.draft;
+    models += MemoryOfModel(options.models.back(), entry);
   }
+  const MemoryPlan plan = PIE_TRY(PlanMemory(total, models));
   options.runtime = config.runtime;
   options.seed = config.models[0].seed;
   options.allow_fs = config.allow_fs;
@@ -193,11 +233,14 @@ Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool qui
   options.adapter_root = config.adapter_root;
   options.shared_prefixes = config.shared_prefixes;
   options.limits = config.limits;
+  plan.Cap(config, options.limits);
+  plan.Cap(config, options.runtime.compile_limits);
   options.limits.max_open_files = FilesOfGuests(options.limits.max_open_files);
   options.several_users = config.several_users;
   options.shared_topics = config.shared_topics;
   options.mcp = config.mcp;
   options.default_token_limit = config.models[0].token_limit;
+  if (memory != nullptr) *memory = plan;
   return host::Engine::Start(std::move(options));
 }
 

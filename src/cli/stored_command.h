@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "base/one_line.h"
 #include "base/result.h"
-#include "base/utf8.h"
 #include "cli/terminal.h"
 
 namespace pie::cli {
@@ -25,10 +25,8 @@ struct StoredArguments {
 };
 
 // Names come from inferlets, so control characters are replaced before they reach a terminal.
-inline std::string Printable(std::string text) {
-  text = ToValidUtf8(text);
-  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
-  return text;
+inline std::string Printable(std::string_view text) {
+  return OneLine(text);
 }
 
 // Adds the options that name one thing. `name` says what the name is.

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -11,6 +10,7 @@
 #include "host/hash.h"
 #include "model/adapter/peft.h"
 #include "model/limits.h"
+#include "model/mapped_file.h"
 #include "model/safetensors.h"
 
 namespace pie::host {
@@ -65,20 +65,22 @@ Result<ZoState> FromJson(const std::string& text) {
   }
 }
 
-Result<std::string> ReadAll(const std::string& path) {
+// Files appear whole and never change, so they can be mapped: only what is needed is read.
+Result<MappedFile> Map(const std::string& path) {
   std::error_code error;
-  const auto size = fs::file_size(path, error);
-  if (error) return Fail(Code::kNotFound, "the file does not exist");
+  if (!fs::exists(path, error)) return Fail(Code::kNotFound, "the file does not exist");
+  MappedFile file = PIE_TRY(MappedFile::Open(path));
+  const size_t size = file.bytes().size();
   if (size > limits::kAdapterFileBytes + limits::kSafetensorsHeaderBytes) {
     return Fail(Code::kInvalid, "the file has {} bytes; at most {} are allowed", size,
                 limits::kAdapterFileBytes + limits::kSafetensorsHeaderBytes);
   }
-  std::string bytes(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
-    return Fail(Code::kInternal, "the file cannot be read");
-  }
-  return bytes;
+  return file;
+}
+
+Status CheckWhole(const MappedFile& file) {
+  if (!file.lost()) return {};
+  return Fail(Code::kInternal, "the file was truncated while it was read");
 }
 
 std::string Value(const Safetensors& file, const char* key) {
@@ -113,9 +115,9 @@ Result<std::string> WithMetadata(std::string_view tensors,
 
 AdapterStore::Entry Describe(const std::string& path) {
   AdapterStore::Entry entry{.path = path};
-  const auto bytes = ReadAll(path);
-  const auto file = bytes ? Safetensors::Parse(Bytes(*bytes), "the file")
-                          : Result<Safetensors>(std::unexpected(bytes.error()));
+  const auto mapped = Map(path);
+  const auto file = mapped ? Safetensors::Parse(mapped->bytes(), "the file")
+                           : Result<Safetensors>(std::unexpected(mapped.error()));
   if (!file) {
     entry.problem = file.error().text;
     return entry;
@@ -135,7 +137,7 @@ AdapterStore::Entry Describe(const std::string& path) {
   entry.user = Value(*file, kUser);
   entry.model = Value(*file, kModel);
   entry.name = Value(*file, kName);
-  entry.bytes = bytes->size();
+  entry.bytes = mapped->bytes().size();
   entry.tensors = static_cast<uint32_t>(file->tensors().size());
   entry.zo = *zo;
   return entry;
@@ -181,14 +183,15 @@ bool AdapterStore::Exists(const Key& key) const {
   return fs::exists(PathOf(key), ignored);
 }
 
-Result<AdapterStore::Content> AdapterStore::Read(const Key& key, const AdapterShape& shape) const {
+Result<AdapterStore::Content> AdapterStore::Read(const Key& key, const AdapterShape& shape,
+                                                 const TakeRoom& take_room) const {
   const auto fail = [&](const Error& error) {
     return Fail(error.code, "adapter '{}': {}", key.name, error.text);
   };
-  const auto bytes = ReadAll(PathOf(key));
-  if (!bytes && bytes.error().code == Code::kNotFound) return NoAdapter(key.name);
-  if (!bytes) return fail(bytes.error());
-  const auto file = Safetensors::Parse(Bytes(*bytes), "its file");
+  const auto mapped = Map(PathOf(key));
+  if (!mapped && mapped.error().code == Code::kNotFound) return NoAdapter(key.name);
+  if (!mapped) return fail(mapped.error());
+  const auto file = Safetensors::Parse(mapped->bytes(), "its file");
   if (!file) return fail(file.error());
   if (Value(*file, kUser) != key.user || Value(*file, kModel) != key.model ||
       Value(*file, kName) != key.name) {
@@ -203,8 +206,12 @@ Result<AdapterStore::Content> AdapterStore::Read(const Key& key, const AdapterSh
   content.zo = *std::move(zo);
   const std::string config = Value(*file, kConfig);
   if (config.empty()) return content;
-  auto weights = ReadPeft(config, Bytes(*bytes), shape);
+  const auto parameters = PeftParameters(mapped->bytes());
+  if (!parameters) return fail(parameters.error());
+  if (take_room) PIE_RETURN_IF_ERROR(take_room(*parameters * sizeof(float)));
+  auto weights = ReadPeft(config, mapped->bytes(), shape);
   if (!weights) return fail(weights.error());
+  if (const Status whole = CheckWhole(*mapped); !whole) return fail(whole.error());
   content.weights = *std::move(weights);
   return content;
 }
@@ -221,11 +228,15 @@ Result<std::string> AdapterStore::Encode(const Key& key, const Content& content,
 }
 
 Result<AdapterStore::Peft> AdapterStore::ToPeft(const std::string& path) {
-  const std::string bytes = PIE_TRY(ReadAll(path));
-  const Safetensors file = PIE_TRY(Safetensors::Parse(Bytes(bytes), path));
+  const MappedFile mapped = PIE_TRY(Map(path));
+  const std::string_view bytes(reinterpret_cast<const char*>(mapped.bytes().data()),
+                               mapped.bytes().size());
+  const Safetensors file = PIE_TRY(Safetensors::Parse(mapped.bytes(), path));
   const std::string config = Value(file, kConfig);
   if (config.empty()) return Fail(Code::kInvalid, "the adapter has no weights yet");
-  return Peft{.config = config, .tensors = PIE_TRY(WithMetadata(bytes, {{"format", "pt"}}))};
+  Peft peft{.config = config, .tensors = PIE_TRY(WithMetadata(bytes, {{"format", "pt"}}))};
+  PIE_RETURN_IF_ERROR(CheckWhole(mapped));
+  return peft;
 }
 
 Status AdapterStore::Import(const Key& key, std::string_view config,

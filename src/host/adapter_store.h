@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,8 +42,11 @@ class AdapterStore {
     std::string path;
   };
 
+  // Called with the bytes that the weights take in memory, before they take them. May be null.
+  using TakeRoom = std::function<Status(uint64_t bytes)>;
   // Reads an adapter. Fails with kNotFound if there is none, and if it does not fit `shape`.
-  Result<Content> Read(const Key& key, const AdapterShape& shape) const;
+  Result<Content> Read(const Key& key, const AdapterShape& shape,
+                       const TakeRoom& take_room = nullptr) const;
   // Replaces an older file. Fails if it would exceed the user's quota.
   Status Write(const Key& key, const Content& content, const AdapterShape& shape) const;
   Status Delete(const Key& key) const;

@@ -1,8 +1,10 @@
 #include "host/adapters.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "base/one_line.h"
 #include "host/hash.h"
 
 namespace pie::host {
@@ -58,11 +60,24 @@ Adapters::Adapters(const Limits& limits, const std::string& folder, std::vector<
       }),
       opening_([](std::string_view) { return std::make_shared<std::mutex>(); }) {}
 
+namespace {
+
+// Guests choose the name, and may cause this as often as they like, so a second has one line.
+void Complain(std::string_view name, std::string_view what, const Error& error) {
+  static std::atomic<int64_t> last = -1;
+  const int64_t second = std::chrono::duration_cast<std::chrono::seconds>(
+                             std::chrono::steady_clock::now().time_since_epoch())
+                             .count();
+  if (last.exchange(second) == second) return;
+  fmt::print(stderr, "pie: adapter '{}' {}: {}\n", OneLine(name), what, OneLine(error.text));
+}
+
+}  // namespace
+
 Adapters::~Adapters() {
   for (const auto& [key, adapter] : loaded_) {
     if (const Status written = Write(*adapter); !written) {
-      fmt::print(stderr, "pie: adapter '{}' was not saved: {}\n", adapter->name(),
-                 written.error().text);
+      Complain(adapter->name(), "was not saved", written.error());
     }
   }
 }
@@ -76,13 +91,14 @@ Status Adapters::CheckModel(uint32_t model) const {
 Result<std::shared_ptr<const AdapterVersion>> Adapters::MakeVersion(std::string_view user,
                                                                     uint32_t model,
                                                                     AdapterWeights weights,
-                                                                    ZoState zo) {
+                                                                    ZoState zo, Charge room) {
   auto version = std::make_shared<AdapterVersion>();
   version->number = next_version_.fetch_add(1, std::memory_order_relaxed);
   version->zo = std::move(zo);
   if (!weights.empty()) {
     const size_t parameters = weights.parameters();
-    version->charge = PIE_TRY(TakeRoom(user, parameters * sizeof(float)));
+    PIE_RETURN_IF_ERROR(Resize(user, room, parameters * sizeof(float)));
+    version->charge = std::move(room);
     Charge charge = PIE_TRY(TakeRoom(user, parameters * sizeof(uint16_t)));
     DeviceAdapterPtr device = PIE_TRY(models_[model].scheduler->LoadAdapter(weights));
     if (device->bytes() > charge.bytes()) {
@@ -156,9 +172,15 @@ Result<std::shared_ptr<const AdapterVersion>> Adapters::VersionOf(std::string_vi
 }
 
 Result<Charge> Adapters::TakeRoom(std::string_view user, size_t bytes) {
+  Charge charge(memory_of_user_.Of(user));
+  PIE_RETURN_IF_ERROR(Resize(user, charge, bytes));
+  return charge;
+}
+
+Status Adapters::Resize(std::string_view user, Charge& charge, size_t to) {
   const auto own = memory_of_user_.Of(user);
-  Charge charge(own);
-  while (!charge.Grow(bytes)) {
+  while (!charge.Resize(to)) {
+    const size_t bytes = to - charge.bytes();
     const bool user_has_too_much = own->used() + bytes > own->limit();
     Ptr victim;
     {
@@ -189,7 +211,7 @@ Result<Charge> Adapters::TakeRoom(std::string_view user, size_t bytes) {
     loaded_.erase(Key(victim->user_, victim->model_, victim->name_));
     ++evictions_;
   }
-  return charge;
+  return {};
 }
 
 Status Adapters::Write(NamedAdapter& adapter) const {
@@ -267,7 +289,7 @@ Result<Adapters::Ptr> Adapters::Add(std::string_view user, uint32_t model, std::
 Result<Adapters::Ptr> Adapters::Create(std::string_view user, uint32_t model,
                                        std::string_view name) {
   PIE_RETURN_IF_ERROR(CheckModel(model));
-  return Add(user, model, name, PIE_TRY(MakeVersion(user, model, {}, {})));
+  return Add(user, model, name, PIE_TRY(MakeVersion(user, model, {}, {}, {})));
 }
 
 Result<Adapters::Ptr> Adapters::Open(std::string_view user, uint32_t model, std::string_view name) {
@@ -283,11 +305,15 @@ Result<Adapters::Ptr> Adapters::Open(std::string_view user, uint32_t model, std:
   }
   if (!store_ || ShapeOf(model).layers == 0) return nullptr;
   const auto adapter = std::make_shared<NamedAdapter>(std::string(user), model, std::string(name));
-  auto content = store_->Read(FileKey(*adapter), ShapeOf(model));
+  Charge room;
+  auto content = store_->Read(FileKey(*adapter), ShapeOf(model), [&](uint64_t bytes) -> Status {
+    room = PIE_TRY(TakeRoom(user, bytes));
+    return {};
+  });
   if (!content && content.error().code == Code::kNotFound) return nullptr;
   if (!content) return std::unexpected(std::move(content.error()));
-  adapter->version_ =
-      PIE_TRY(MakeVersion(user, model, std::move(content->weights), std::move(content->zo)));
+  adapter->version_ = PIE_TRY(MakeVersion(user, model, std::move(content->weights),
+                                          std::move(content->zo), std::move(room)));
   ++loads_;
   const std::lock_guard lock(mutex_);
   NoteName(*adapter->version_, adapter->name_);
@@ -325,9 +351,14 @@ Status Adapters::Load(const Ptr& adapter, std::string_view config,
                       std::span<const std::byte> tensors) {
   const std::lock_guard work(adapter->work_);
   PIE_RETURN_IF_ERROR(adapter->current());
+  // Damaged tensors are reported below, after a wrong configuration.
+  const uint64_t parameters = PeftParameters(tensors).value_or(0);
+  Charge room = PIE_TRY(TakeRoomFor(adapter->user_, parameters));
   AdapterWeights weights = PIE_TRY(ReadPeft(config, tensors, ShapeOf(adapter->model_)));
-  return Install(
-      adapter, PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), {})), true);
+  return Install(adapter,
+                 PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), {},
+                                     std::move(room))),
+                 true);
 }
 
 Result<PeftFiles> Adapters::Save(const NamedAdapter& adapter) const {
@@ -338,9 +369,13 @@ Result<PeftFiles> Adapters::Save(const NamedAdapter& adapter) const {
 Status Adapters::Initialize(const Ptr& adapter, uint32_t rank, float alpha, const ZoState& zo) {
   const std::lock_guard work(adapter->work_);
   const auto before = PIE_TRY(adapter->current());
+  const AdapterShape& shape = ShapeOf(adapter->model_);
+  const uint64_t parameters = before->weights->empty() ? PIE_TRY(ParametersOfNew(shape, rank))
+                                                       : before->weights->parameters();
+  Charge room = PIE_TRY(TakeRoomFor(adapter->user_, parameters));
   AdapterWeights weights = *before->weights;
   if (weights.empty()) {
-    weights = PIE_TRY(MakeAdapter(ShapeOf(adapter->model_), rank, alpha));
+    weights = PIE_TRY(MakeAdapter(shape, rank, alpha));
   } else {
     for (const AdapterWeights::Layer& layer : weights.layers) {
       for (const LowRank& part : layer) {
@@ -352,8 +387,10 @@ Status Adapters::Initialize(const Ptr& adapter, uint32_t rank, float alpha, cons
       }
     }
   }
-  return Install(
-      adapter, PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), zo)), true);
+  return Install(adapter,
+                 PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), zo,
+                                     std::move(room))),
+                 true);
 }
 
 Status Adapters::Update(const Ptr& adapter, std::span<const float> scores,
@@ -361,11 +398,12 @@ Status Adapters::Update(const Ptr& adapter, std::span<const float> scores,
                         const std::function<bool()>& stopped) {
   const std::lock_guard work(adapter->work_);
   const auto before = PIE_TRY(adapter->current());
+  Charge room = PIE_TRY(TakeRoomFor(adapter->user_, before->weights->parameters()));
   AdapterWeights weights = *before->weights;
   ZoState zo = before->zo;
   PIE_RETURN_IF_ERROR(UpdateZo(scores, seeds, max_sigma, zo, weights, stopped));
-  auto version =
-      PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), std::move(zo)));
+  auto version = PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights),
+                                     std::move(zo), std::move(room)));
   PIE_RETURN_IF_ERROR(Install(adapter, std::move(version), false));
   ++updates_;
   return {};
@@ -379,8 +417,7 @@ void Adapters::Release(const Ptr& adapter, WorkQueue& work) {
   // If the queue is full, the version is written when the adapter is evicted or the engine stops.
   work.Push(adapter->user_, [this, adapter] {
     if (const Status written = Write(*adapter); !written) {
-      fmt::print(stderr, "pie: adapter '{}' was not saved yet: {}\n", adapter->name(),
-                 written.error().text);
+      Complain(adapter->name(), "was not saved yet", written.error());
     }
   });
 }

@@ -149,9 +149,11 @@ class Adapters {
     return {adapter.user_, models_[adapter.model_].name, adapter.name_};
   }
   Status CheckModel(uint32_t model) const;
-  // Makes a version of these weights, after making room in memory for it.
+  // Makes a version of these weights. The caller has taken `room` before it made them; it is fitted
+  // to what they take.
   Result<std::shared_ptr<const AdapterVersion>> MakeVersion(std::string_view user, uint32_t model,
-                                                            AdapterWeights weights, ZoState zo);
+                                                            AdapterWeights weights, ZoState zo,
+                                                            Charge room);
   // Makes `version` the adapter's newest. With `write`, also writes it to the disk.
   Status Install(const Ptr& adapter, std::shared_ptr<const AdapterVersion> version, bool write);
   Status Write(NamedAdapter& adapter) const;
@@ -161,6 +163,11 @@ class Adapters {
   void NoteName(const AdapterVersion& version, const std::string& name);
   // Charges `bytes` to the user. Evicts adapters until they fit.
   Result<Charge> TakeRoom(std::string_view user, size_t bytes);
+  Result<Charge> TakeRoomFor(std::string_view user, uint64_t parameters) {
+    return TakeRoom(user, parameters * sizeof(float));
+  }
+  // Makes a charge of the user grow or shrink to `bytes`.
+  Status Resize(std::string_view user, Charge& charge, size_t bytes);
 
   const Limits& limits_;
   const std::optional<AdapterStore> store_;  // none: adapters are in memory

@@ -1,8 +1,10 @@
 // Adapters as guests use them, on the dummy device.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -306,6 +308,10 @@ class AdapterFilesTest : public ::testing::Test {
     const PeftFiles files = *WritePeft(Weights(number), DummyAdapterShape());
     return adapters_->Load(adapter, files.config, std::as_bytes(std::span(files.tensors)));
   }
+  template <class T>
+  static std::string ErrorOf(const Result<T>& answer) {
+    return answer ? "" : answer.error().text;
+  }
   static float NumberOf(const Adapters::Ptr& adapter) {
     return (*adapter->current())->weights->layers.at(1)[2].b[3];
   }
@@ -374,6 +380,70 @@ TEST_F(AdapterFilesTest, VersionsThatPassesUseAreCharged) {
   EXPECT_TRUE(Load(*adapters_->Create("eve", 0, "a"), 1)) << "other users still have room";
   used.clear();
   EXPECT_TRUE(Load(adapter, 1));
+}
+
+// Weights that there is no room for are neither computed nor read.
+TEST_F(AdapterFilesTest, RoomIsTakenBeforeWeightsAreMade) {
+  const size_t each = Weights(1).parameters() * sizeof(float);
+  ASSERT_TRUE(Load(*adapters_->Create("ann", 0, "damaged"), 1));
+  for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+    if (!entry.is_regular_file()) continue;
+    const float nan = std::nanf("");
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-static_cast<std::streamoff>(sizeof(nan)), std::ios::end);
+    file.write(reinterpret_cast<const char*>(&nan), sizeof(nan));
+  }
+  // A user has half of it: enough for two versions with what the device has of them, and for half
+  // of another one's weights.
+  limits_.max_adapter_memory = 9 * each;
+  Start();
+  EXPECT_NE(ErrorOf(adapters_->Open("ann", 0, "damaged")).find("tensor"), std::string::npos);
+  const auto tuned = *adapters_->Create("ann", 0, "tuned");
+  const Status begun = adapters_->Initialize(tuned, 2, 4, *StartZo(2, 1, 0.5F));
+  ASSERT_TRUE(begun) << begun.error().text;
+  std::vector<std::shared_ptr<const AdapterVersion>> versions;  // held as passes would hold them
+  bool asked = false;
+  Status updated;
+  for (int i = 0; i < 20 && updated; ++i) {
+    versions.push_back(*tuned->current());
+    asked = false;
+    updated = adapters_->Update(tuned, std::vector<float>{1, 0}, std::vector<int64_t>{3, -3}, 1,
+                                [&asked] { return asked = true, false; });
+  }
+  EXPECT_NE(ErrorOf(updated).find("MiB of memory"), std::string::npos) << ErrorOf(updated);
+  EXPECT_FALSE(asked) << "the update was computed";
+  const std::string opened = ErrorOf(adapters_->Open("ann", 0, "damaged"));
+  EXPECT_NE(opened.find("MiB of memory"), std::string::npos) << opened;
+}
+
+TEST_F(AdapterFilesTest, AListReadsNoWeights) {
+  ASSERT_TRUE(Load(*adapters_->Create("ann", 0, "a"), 1));
+  fs::path path;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+    if (entry.is_regular_file()) path = entry.path();
+  }
+  // A file of a gigabyte that takes no room on the disk.
+  constexpr uint64_t kBytes = uint64_t{1} << 30;
+  const std::string header =
+      R"({"__metadata__":{"pie.user":"ann","pie.model":"default","pie.name":"a"},)"
+      R"("x":{"dtype":"F32","shape":[268435456],"data_offsets":[0,1073741824]}})";
+  const uint64_t length = header.size();
+  {
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    file.write(reinterpret_cast<const char*>(&length), sizeof(length)) << header;
+  }
+  fs::resize_file(path, sizeof(length) + length + kBytes);
+  Start();
+  const auto peak_kib = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const long before = peak_kib();
+  const auto listed = adapters_->List("ann", 10);
+  ASSERT_EQ(listed.size(), 1U);
+  EXPECT_GT(listed[0].bytes, kBytes);
+  EXPECT_LT(peak_kib() - before, 64 << 10);
 }
 
 TEST_F(AdapterFilesTest, AUserHasSoManyAndNoMore) {

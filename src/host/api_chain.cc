@@ -199,8 +199,7 @@ Result<ChainsProgress> ChainTake(Process& process, uint32_t chain) {
     // A stop token is not part of the text.
     const bool stopped = taken->ended && taken->end == Chain::End::kStop;
     for (const auto& follower : running.followers) {
-      follower->behind.insert(follower->behind.end(), taken->tokens.begin(),
-                              taken->tokens.end() - (stopped ? 1 : 0));
+      follower->Follow(std::span(taken->tokens).first(taken->tokens.size() - (stopped ? 1 : 0)));
     }
   }
   if (!taken || taken->ended) ReturnDraws(process, running);

@@ -110,8 +110,7 @@ Result<bool> MatcherIsTerminated(Process& process, uint32_t matcher) {
 }
 Status MatcherReset(Process& process, uint32_t matcher) {
   GuestMatcher& guest = **PIE_TRY(process.handles().matchers.Get(matcher));
-  guest.behind.clear();
-  guest.matcher.Reset();
+  guest.Reset();
   return {};
 }
 Status MatcherDrop(Process& process, uint32_t matcher) {
@@ -131,7 +130,9 @@ Status ConstraintsConstrain(Process& process, uint32_t pass, uint32_t matcher) {
   open->matchers.push_back({.matcher = PIE_TRY(guest->matcher.Fork()),
                             .name = guest->name,
                             .compiled = guest->compiled});
-  open->followers.push_back(*PIE_TRY(process.handles().matchers.Get(matcher)));
+  const auto& held = *PIE_TRY(process.handles().matchers.Get(matcher));
+  const bool follows = std::ranges::find(open->followers, held) != open->followers.end();
+  if (!follows) open->followers.push_back(held);
   return {};
 }
 Result<uint32_t> ConstraintsFork(Process& process, uint32_t matcher) {

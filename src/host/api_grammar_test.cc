@@ -117,6 +117,34 @@ TEST_F(ApiGrammarTest, AMatcherIsChargedForItsText) {
   Ok(MatcherAcceptTokens(*process_, matcher, Bytes("a")));
 }
 
+// Tokens of chains wait for a matcher until it is used.
+TEST_F(ApiGrammarTest, AMatcherIsChargedForTheTokensThatWaitForIt) {
+  const uint32_t matcher = RegexMatcher("(.|\n)*");
+  const Tokens text(10'000, 'a');
+  GuestMatcher& held = **Ok(process_->handles().matchers.Get(matcher));
+  held.Follow(text);
+  EXPECT_EQ(held.behind_charge.bytes(), text.size() * sizeof(uint32_t));
+  EXPECT_FALSE(Ok(MatcherNextTokenLogitMask(*process_, matcher)).empty());
+  EXPECT_EQ(held.behind_charge.bytes(), 0U);
+  // The matcher that misses tokens says so until it is reset.
+  Ok(MatcherReset(*process_, matcher));
+  for (size_t i = 0; i < kMostBehind; i += text.size()) held.Follow(text);
+  held.Follow(text);
+  EXPECT_EQ(held.behind_charge.bytes(), 0U);
+  const std::string error = ErrorOf(MatcherNextTokenLogitMask(*process_, matcher));
+  EXPECT_NE(error.find("use it between chains, or reset it"), std::string::npos) << error;
+  EXPECT_EQ(ErrorOf(ConstraintsFork(*process_, matcher)), error);
+  Ok(MatcherReset(*process_, matcher));
+  Ok(MatcherAcceptTokens(*process_, matcher, Bytes("a")));
+}
+
+TEST_F(ApiGrammarTest, AMatcherThatHoldsAPassTwiceFollowsItsChainOnce) {
+  const uint32_t matcher = RegexMatcher("ab(c|d)e");
+  const Made made = RunHeld({matcher, matcher});
+  EXPECT_EQ(made.text.size(), 4U);
+  EXPECT_TRUE(Ok(MatcherIsTerminated(*process_, matcher)));
+}
+
 TEST_F(ApiGrammarTest, ForksOfAMatcherAreChargedForItsText) {
   const uint32_t matcher = RegexMatcher("(.|\n)*");
   Ok(MatcherAcceptTokens(*process_, matcher, Tokens(10'000, 'a')));

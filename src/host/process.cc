@@ -34,6 +34,46 @@ std::shared_ptr<const Charge> Process::ChargeForGrammar(const Matcher& matcher) 
   return charge;
 }
 
+void GuestMatcher::Follow(std::span<const uint32_t> tokens) {
+  if (missed) return;
+  const size_t waiting = behind.size() + tokens.size();
+  if (waiting > kMostBehind) {
+    missed =
+        Error{Code::kExhausted,
+              fmt::format("{} was not used while chains gave {} tokens; at most {} may wait for "
+                          "it: use it between chains, or reset it",
+                          name, waiting, kMostBehind)};
+  } else if (!behind_charge.Resize(waiting * sizeof(uint32_t))) {
+    missed =
+        Error{Code::kExhausted,
+              fmt::format("memory limit: the tokens that wait for {} take too much memory: use "
+                          "it between chains, or reset it",
+                          name)};
+  }
+  if (!missed) {
+    behind.insert(behind.end(), tokens.begin(), tokens.end());
+    return;
+  }
+  behind = {};
+  behind_charge.Resize(0);
+}
+
+Status GuestMatcher::CatchUp() {
+  if (missed) return std::unexpected(*missed);
+  if (behind.empty()) return {};
+  const auto tokens = std::exchange(behind, {});
+  Status accepted = Accept(tokens);
+  behind_charge.Resize(0);
+  return accepted;
+}
+
+void GuestMatcher::Reset() {
+  behind = {};
+  behind_charge.Resize(0);
+  missed.reset();
+  matcher.Reset();
+}
+
 Status GuestMatcher::Accept(std::span<const uint32_t> tokens) {
   // The memory of tokens is known only after they were accepted, so a few are accepted at a time.
   constexpr size_t kTokens = 64;

@@ -85,20 +85,26 @@ struct GuestMatcher {
                std::shared_ptr<const Charge> paid_for_grammar)
       : matcher(std::move(of)),
         name(std::move(called)),
+        behind_charge(paid.Same()),
         charge(std::move(paid)),
         compiled(std::move(paid_for_grammar)) {}
   // Accepts all tokens, or none. Fails also if the text would take too much memory.
   Status Accept(std::span<const uint32_t> tokens);
-  Status CatchUp() {
-    if (behind.empty()) return {};
-    return Accept(std::exchange(behind, {}));
-  }
+  // The guest has taken these tokens from a chain. They are accepted when the matcher is used next.
+  void Follow(std::span<const uint32_t> tokens);
+  // Fails also if the matcher has missed tokens, because too many waited.
+  Status CatchUp();
+  void Reset();
   Matcher matcher;
   std::string name;                        // its name in errors
-  std::vector<uint32_t> behind;            // taken from a chain, and not accepted yet
+  std::vector<uint32_t> behind;            // taken from chains, and not accepted yet
+  Charge behind_charge;                    // for their memory
+  std::optional<Error> missed;             // why tokens were missed
   Charge charge;                           // for the memory of the text beyond kMatcherBytes
   std::shared_ptr<const Charge> compiled;  // for the compiled grammar; other matchers share it
 };
+// So many tokens of chains may wait for a matcher.
+inline constexpr size_t kMostBehind = 1 << 20;
 // Each matcher is charged for this, and for the memory of its text beyond it. Nearly all texts need
 // less.
 inline constexpr size_t kMatcherBytes = 64 << 10;

@@ -74,6 +74,24 @@ std::vector<uint32_t> History::TokensFrom(uint32_t first) const {
   return found;
 }
 
+std::vector<uint64_t> History::Versions() const {
+  std::vector<uint64_t> versions;
+  const auto add = [&versions](const Rows& rows) {
+    for (const RowAdapter& adapter : rows.adapters) {
+      const bool known = !versions.empty() && versions.back() == adapter.version;
+      if (adapter.version != 0 && !known) versions.push_back(adapter.version);
+    }
+  };
+  add(open_);
+  for (const Block* block = tail_; block->parent != nullptr; block = block->parent) {
+    add(block->rows);
+  }
+  std::ranges::sort(versions);
+  const auto [end, last] = std::ranges::unique(versions);
+  versions.erase(end, last);
+  return versions;
+}
+
 bool History::IsText(uint32_t count) const {
   const auto is_text = [count](const Rows& rows, uint32_t begin) {
     if (!rows.masks.empty()) return false;

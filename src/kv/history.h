@@ -33,6 +33,9 @@ class History {
   Rows From(uint32_t first) const;
   // The tokens of these rows. Does not touch their masks, which may be large. O(tokens returned).
   std::vector<uint32_t> TokensFrom(uint32_t first) const;
+  // The versions of adapters that rows were computed with, each once. Copies no rows. O(pages), or
+  // O(tokens) where the rows of a page have several.
+  std::vector<uint64_t> Versions() const;
   // Whether the first `count` rows are a plain text: no row has a mask, and each row's position is
   // its place.
   bool IsText(uint32_t count) const;

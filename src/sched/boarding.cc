@@ -16,6 +16,9 @@ constexpr uint32_t kPagesToWaitFor = 4;
 constexpr uint32_t kPagesAdopted = 1'024;
 // A program that waits for a token asks for the next one within this time.
 constexpr int64_t kOthersReturnNs = 100'000'000;
+// After this many looks at lanes, a batch that is not empty takes no further pages from lanes. One
+// look takes some 100 ns. With up to a hundred lanes, it makes no difference.
+constexpr uint64_t kLooksPerBatch = 16'384;
 
 // The users of some passes, as far as it matters whether others have different ones.
 class UsersOf {
@@ -48,6 +51,7 @@ void Boarding::Assemble() {
   may_go_ahead_ = ServeOverdue();
   // While the batch has no room for another lane, there is no need to look at the waiting lanes.
   if (!may_go_ahead_ || NextIsFull()) return;
+  const uint64_t looks = memory_.looks();
   // Every iteration but the last takes the pages of at least one lane.
   while (!states_.ready().empty()) {
     const bool choose = memory_.Select(allowed_);
@@ -58,7 +62,9 @@ void Boarding::Assemble() {
     may_go_ahead_ = false;
     // While a batch is in flight, its lanes cannot be evicted, and it may be over soon.
     if (flights_.any_in_flight()) return;
-    if (!memory_.MakeRoom(flights_.next().empty())) return;
+    const bool empty = flights_.next().empty();
+    if (!empty && memory_.looks() - looks > kLooksPerBatch) return;
+    if (!memory_.MakeRoom(empty)) return;
   }
 }
 

@@ -10,13 +10,16 @@ namespace {
 
 constexpr auto ByVersion = [](const auto& adapter) { return adapter.first; };
 
-// The rows that the lane was fed, wherever its tokens are.
-Rows RowsOf(const Lane& lane) {
-  if (!lane.parked) return lane.kv.history().From(0);
-  if (lane.parked->history) return lane.parked->history->From(0);
-  Rows rows;
-  rows.Append(lane.parked->stored->rows().Sub(0, lane.parked->tokens), 0);
-  return rows;
+// The versions of adapters that the lane's tokens were computed with, wherever they are.
+std::vector<uint64_t> VersionsOf(const Lane& lane) {
+  if (!lane.parked) return lane.kv.history().Versions();
+  if (lane.parked->history) return lane.parked->history->Versions();
+  std::vector<uint64_t> versions;
+  for (const RowAdapter& adapter :
+       lane.parked->stored->rows().Sub(0, lane.parked->tokens).adapters) {
+    if (versions.empty() || versions.back() != adapter.version) versions.push_back(adapter.version);
+  }
+  return versions;
 }
 
 }  // namespace
@@ -176,10 +179,9 @@ Status LaneStates::KeepAdapter(Lane& lane) {
   const uint64_t version = forward.adapter.version;
   if (std::ranges::find(lane.adapters, version, ByVersion) != lane.adapters.end()) return {};
   if (lane.adapters.size() >= kUnchecked) {
-    const Rows rows = RowsOf(lane);
+    const std::vector<uint64_t> needed = VersionsOf(lane);
     std::erase_if(lane.adapters, [&](const auto& kept) {
-      return std::ranges::find(rows.adapters, kept.first, &RowAdapter::version) ==
-             rows.adapters.end();
+      return std::ranges::find(needed, kept.first) == needed.end();
     });
   }
   if (lane.adapters.size() >= limits::kAdaptersPerSequence) {
@@ -244,7 +246,9 @@ void LaneStates::Forget(Lane& lane) {
 void LaneStates::InsertByPlace(std::vector<Lane*>& lanes, Lane& lane) {
   // Nearly always at the end: lanes become ready about in the order of their places.
   auto at = lanes.end();
-  while (at != lanes.begin() && lane.place < (*(at - 1))->place) --at;
+  if (!lanes.empty() && lane.place < lanes.back()->place) {
+    at = std::ranges::upper_bound(lanes, lane.place, {}, &Lane::place);
+  }
   lanes.insert(at, &lane);
 }
 

@@ -1,7 +1,6 @@
 #include "sched/memory.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace pie {
 namespace {
@@ -65,6 +64,7 @@ Standing Memory::StandingOf(const Lane& lane) const {
 
 bool Memory::Select(std::vector<bool>& allowed) {
   const std::vector<Lane*>& ready = states_.ready();
+  looks_ += ready.size();
   uint64_t growth = 0;    // pages wanted by lanes that have pages
   uint64_t entrance = 0;  // pages wanted by the other lanes
   bool suspended = false;
@@ -83,22 +83,19 @@ bool Memory::Select(std::vector<bool>& allowed) {
     if (!IsIn(*lane)) candidates_.emplace_back(StandingOf(*lane), lane);
   }
   std::ranges::sort(candidates_, RestoredBefore, [](const auto& c) { return c.first; });
-  std::unordered_set<uint64_t> in;  // accounts that have pages
-  lanes_.ForEach([&](const Lane& lane) {
-    if (IsIn(lane)) in.insert(lane.account.value);
-  });
-  in.erase(0);
+  std::optional<std::unordered_set<uint64_t>> in;  // accounts that have pages, once they matter
   contended_ = used + growth > pool_.pages_total();
   uint64_t taken = used + growth;
   std::unordered_set<const Lane*> refused;
   for (const auto& [standing, lane] : candidates_) {
     const uint32_t wanted = lane->PagesWanted(info_.page_tokens);
     bool enters = refused.empty();
-    if (enters && (lane->suspended() || in.contains(lane->account.value))) {
+    if (enters && !lane->suspended() && !in) in = AccountsIn();
+    if (enters && (lane->suspended() || in->contains(lane->account.value))) {
       enters = taken + wanted <= Mark();
     } else if (enters) {
       enters = MayEnter(options_, pool_.pages_total(), taken, wanted,
-                        in.size() * uint64_t{options_.endowment_pages});
+                        in->size() * uint64_t{options_.endowment_pages});
     }
     if (!enters) {
       refused.insert(lane);
@@ -106,7 +103,7 @@ bool Memory::Select(std::vector<bool>& allowed) {
       continue;
     }
     taken += wanted;
-    in.insert(lane->account.value);
+    if (in) in->insert(lane->account.value);
     if (lane->suspended()) states_.Return(*lane);
   }
   allowed.resize(ready.size());  // a restore may have changed the list
@@ -116,9 +113,19 @@ bool Memory::Select(std::vector<bool>& allowed) {
   return true;
 }
 
+std::unordered_set<uint64_t> Memory::AccountsIn() {
+  std::unordered_set<uint64_t> in;
+  lanes_.ForEach([&](const Lane& lane) {
+    ++looks_;
+    if (IsIn(lane) && lane.account.value != 0) in.insert(lane.account.value);
+  });
+  return in;
+}
+
 bool Memory::MakeRoom(bool device_idle) {
   const std::vector<Lane*>& ready = states_.ready();
   if (ready.empty()) return false;
+  looks_ += ready.size();
   contended_ = true;
   // The best of the lanes that wait. A lane that is in comes before one that is not, unless that
   // one is overdue.
@@ -176,6 +183,7 @@ bool Memory::IsServedByShare(const Lane& lane) const {
 
 Lane* Memory::Overdue() {
   if (!contended_) return nullptr;
+  looks_ += states_.ready().size();
   if (served_) {
     const Lane* const served = lanes_.Get(served_->lane);
     if (served != nullptr && IsServed(*served)) return nullptr;
@@ -226,6 +234,7 @@ bool Memory::Evict(const Lane& waiter, uint64_t free_wanted, Reach reach) {
   candidates_.clear();
   uint64_t most = pool_.pages_free();
   lanes_.ForEach([&](Lane& lane) {
+    ++looks_;
     if (&lane == &waiter || lane.in_batch() || lane.phase == Phase::kReading) return;
     if (lane.kv.pages_held() == 0) return;
     const Standing other = StandingOf(lane);
@@ -238,11 +247,15 @@ bool Memory::Evict(const Lane& waiter, uint64_t free_wanted, Reach reach) {
     most += lane.kv.pages_held();
   });
   if (most < free_wanted && reach != Reach::kAny) return false;
-  std::ranges::sort(candidates_, EvictedBefore, [](const auto& c) { return c.first; });
+  // A heap, because few of them are evicted. Its first is the one that no other is evicted before.
+  const auto by_standing = [](const auto& candidate) { return candidate.first; };
+  const auto evicted_after = [](const Standing& a, const Standing& b) { return EvictedBefore(b, a); };
+  std::ranges::make_heap(candidates_, evicted_after, by_standing);
   bool freed = false;
-  for (const auto& [unused, lane] : candidates_) {
-    if (pool_.pages_free() >= free_wanted) break;
-    SuspendLane(*lane);
+  while (!candidates_.empty() && pool_.pages_free() < free_wanted) {
+    std::ranges::pop_heap(candidates_, evicted_after, by_standing);
+    SuspendLane(*candidates_.back().second);
+    candidates_.pop_back();
     freed = true;
   }
   return freed;

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -73,6 +74,8 @@ class Memory {
   void SuspendLane(Lane& lane);
   // Whether a lane had to wait for pages in the last round.
   bool contended() const { return contended_; }
+  // How many lanes were looked at so far, to decide which have pages.
+  uint64_t looks() const { return looks_; }
 
   Standing StandingOf(const Lane& lane) const;
   Credits BidOf(const Lane& lane) const;
@@ -92,6 +95,7 @@ class Memory {
     kLower,      // those with a lower standing
     kAny,
   };
+  std::unordered_set<uint64_t> AccountsIn();  // accounts that have pages
   bool Evict(const Lane& waiter, uint64_t free_wanted, Reach reach);
 
   const MemoryOptions options_;
@@ -103,6 +107,7 @@ class Memory {
   const StepTime& time_;
   std::function<std::shared_ptr<const StoredKv>(const Lane&)> swap_;
   bool contended_ = false;
+  uint64_t looks_ = 0;
   struct Served {  // an overdue lane that got pages, for the pass that has this place
     SequenceId lane;
     uint64_t place;

@@ -67,6 +67,27 @@ TEST_P(MemoryPressureTest, SequencesThatDoNotFitTogetherAllFinish) {
   EXPECT_GT(scheduler_->stats().suspensions, 0U);
 }
 
+// Each of them needs a new page for each of its steps, and there are pages for some of them only.
+TEST_P(MemoryPressureTest, ThousandsOfSequencesThatCompeteAreLookedAtAFewTimesABatch) {
+  constexpr uint32_t kSequences = 2'000;
+  Start({.page_tokens = 1, .total_pages = kSequences, .max_batch_members = 256}, {});
+  std::vector<Mirror> mirrors;
+  std::vector<Outcome> outcomes;
+  for (uint32_t i = 0; i < kSequences; ++i) {
+    Mirror& mirror = mirrors.emplace_back(Create());
+    Forward forward = mirror.Append({i % 200 + 1, i / 200 + 1});
+    forward.chain = std::make_unique<Chain>();
+    forward.chain->max_tokens = 4;
+    forward.chain->give = [](uint32_t, std::optional<Chain::End>) {};
+    outcomes.push_back(Run(std::move(forward)));
+  }
+  for (const Outcome& outcome : outcomes) ASSERT_TRUE(outcome.Get());
+  const SchedulerStats stats = scheduler_->stats();
+  EXPECT_GT(stats.suspensions, 0U);
+  // A few times, and not once for each sequence that gets pages.
+  EXPECT_LT(stats.looks / stats.steps, 16 * kSequences);
+}
+
 // No lane is overdue here, and the user of the long sequences bids more than all other users.
 TEST_P(MemoryPressureTest, AUserWithinTheirShareNeedNotWaitForOneWhoIsNot) {
   SchedulerOptions options{.check_integrity = true};

@@ -105,6 +105,7 @@ struct SchedulerStats {
   PrefixStats prefix;
   uint64_t pages_restored = 0;   // read from where they were stored
   uint64_t suspensions = 0;      // times that a sequence lost its pages
+  uint64_t looks = 0;            // at sequences, to decide which of them have pages
   uint64_t replayed_tokens = 0;  // computed again because of it
   uint64_t pages_swapped = 0;    // copied to host memory instead
   double price = 0;              // credits for a page and a tick

@@ -408,6 +408,7 @@ void StepLoop::Publish() {
   stats_.prefix = index_.stats();
   stats_.pages_restored = mover_.pages_restored();
   stats_.suspensions = states_.suspensions();
+  stats_.looks = memory_.looks();
   stats_.replayed_tokens = states_.replayed_tokens();
   stats_.pages_swapped = mover_.pages_swapped();
   stats_.price = static_cast<double>(market_.price()) / kCredit;

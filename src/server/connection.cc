@@ -11,10 +11,11 @@ constexpr std::string_view kStrangers = "";
 
 }  // namespace
 
-Connection::Connection(Service& service, Wire* wire, std::string peer)
+Connection::Connection(Service& service, Wire* wire, std::string peer, std::string network)
     : service_(service),
       wire_(wire),
       peer_(std::move(peer)),
+      network_(network.empty() ? peer_.substr(0, peer_.rfind(':')) : std::move(network)),
       uploads_(service.limits),
       relay_(std::make_shared<McpRelay>(service.limits)),
       receiving_(service.uploads.Of(kStrangers)) {}
@@ -226,8 +227,8 @@ void Connection::Handle(const AuthProve& message) {
 // so the name is the address. Clients of this machine share an address, so the claimed name is
 // added.
 std::string Connection::Claimant() const {
-  const std::string address = peer_.substr(0, peer_.rfind(':'));
-  return address == "127.0.0.1" || address == "::1" ? address + " " + username_ : address;
+  const bool is_here = network_ == "127.0.0.1" || network_ == "::1";
+  return is_here ? network_ + " " + username_ : network_;
 }
 
 void Connection::Proved(uint32_t corr_id, const Status& good) {

@@ -34,7 +34,8 @@ class Wire {
 class Connection final : public Outlet, public std::enable_shared_from_this<Connection> {
  public:
   // `wire` must live until OnClosed.
-  Connection(Service& service, Wire* wire, std::string peer);
+  // `network`: by which clients whose users are unknown take turns; empty: the peer's address.
+  Connection(Service& service, Wire* wire, std::string peer, std::string network = {});
   ~Connection() override;
 
   void OnFrame(std::string_view frame);
@@ -113,6 +114,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   Service& service_;
   Wire* wire_;
   const std::string peer_;
+  const std::string network_;  // by which it takes turns while its user is unknown
   State state_ = State::kUnknown;
   std::string username_;
   std::string challenge_;

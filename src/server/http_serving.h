@@ -47,6 +47,7 @@ class HttpServing final : public Exchange::Client,
     is_head_ = request.method() == http::verb::head;
     expects_continue_ =
         beast::iequals(request[http::field::expect], "100-continue") && version_ >= 11;
+    user_ = call.username;
     exchange_ = std::make_shared<Exchange>(service_, this, std::move(call));
     exchange_->Begin();
     // A read of the last piece may be done and not reported yet; then OnBody watches.
@@ -99,8 +100,10 @@ class HttpServing final : public Exchange::Client,
     Expire();
     http::async_read_some(stream_, buffer_, *parser_,
                           [self = this->shared_from_this()](ErrorCode error, size_t) {
-                            self->reading_ = false;
-                            self->OnBody(error);
+                            self->service_.turns.Enter(self->user_, [self, error] {
+                              self->reading_ = false;
+                              self->OnBody(error);
+                            });
                           });
   }
 
@@ -213,11 +216,11 @@ class HttpServing final : public Exchange::Client,
   void Write() {
     writing_ = true;
     Expire();
-    http::async_write(stream_, *serializer_,
-                      [self = this->shared_from_this()](ErrorCode error, size_t) {
-                        if (error == http::error::need_buffer) error = {};
-                        self->OnWritten(error);
-                      });
+    http::async_write(
+        stream_, *serializer_, [self = this->shared_from_this()](ErrorCode error, size_t) {
+          if (error == http::error::need_buffer) error = {};
+          self->service_.turns.Enter(self->user_, [self, error] { self->OnWritten(error); });
+        });
   }
 
   void OnWritten(ErrorCode error) {
@@ -259,6 +262,7 @@ class HttpServing final : public Exchange::Client,
   beast::flat_buffer& buffer_;
   const std::shared_ptr<Parser> parser_;
   Done done_;
+  std::string user_;  // by whom its work takes turns
   const Clock::time_point body_deadline_;
   std::shared_ptr<Exchange> exchange_;
   std::unique_ptr<std::array<char, kPieceBytes>> piece_;

@@ -21,6 +21,7 @@ struct Limits {
   size_t max_ring_events = 4'096;          // events of a process that its client has not taken
   size_t max_ring_bytes = 32ull << 20;     // bytes of those events
   size_t max_buffered_bytes = 1ull << 30;  // events and responses that wait, of all clients
+  size_t max_code_bytes = 2ull << 30;      // of compiled programs in memory; beyond it, some leave
   size_t max_sessions = 65'536;       // processes that run, or whose events clients have not read
   size_t max_ended_sessions = 1'024;  // ended processes whose last events are kept
   uint32_t ended_session_secs = 600;  // how long they are kept

@@ -9,10 +9,9 @@ namespace {
 
 constexpr auto kTrustedFor = std::chrono::seconds(1);
 constexpr size_t kMostKnown = 4'096;
-// Above either limit, programs that were not used lately leave memory.
+// Above this, or above the limit of their code, programs that were not used lately leave memory.
 constexpr size_t kMostLoaded = 512;
-constexpr size_t kMostLoadedBytes = size_t{2} << 30;  // of compiled code
-constexpr auto kKeptFor = std::chrono::minutes(1);    // after its last use
+constexpr auto kKeptFor = std::chrono::minutes(1);  // after its last use
 
 }  // namespace
 
@@ -69,11 +68,11 @@ bool Programs::IsLoaded(const InstalledProgram& program) {
   return true;
 }
 
-std::vector<std::string> Programs::TakeUnused(Codes& loaded, Time now) {
+std::vector<std::string> Programs::TakeUnused(Codes& loaded, size_t most_bytes, Time now) {
   size_t bytes = 0;
   for (const auto& [id, code] : loaded) bytes += code.bytes;
   std::vector<std::string> leave;
-  while (loaded.size() > kMostLoaded || bytes > kMostLoadedBytes) {
+  while (loaded.size() > kMostLoaded || bytes > most_bytes) {
     const auto oldest =
         std::ranges::min_element(loaded, {}, [](const auto& entry) { return entry.second.used; });
     if (now - oldest->second.used < kKeptFor) break;
@@ -90,7 +89,7 @@ void Programs::NoteLoaded(const std::string& id, const std::string& hash, size_t
   {
     std::lock_guard lock(mutex_);
     loaded_[id] = {hash, bytes, now};
-    leave = TakeUnused(loaded_, now);
+    leave = TakeUnused(loaded_, most_code_bytes_, now);
     if (!leave.empty()) known_.clear();
   }
   for (const std::string& program : leave) engine_.RemoveProgram(program);

@@ -20,7 +20,8 @@ namespace pie::server {
 
 class Programs {
  public:
-  Programs(host::Engine& engine, Registry& registry) : engine_(engine), registry_(registry) {}
+  Programs(host::Engine& engine, Registry& registry, size_t most_code_bytes)
+      : engine_(engine), registry_(registry), most_code_bytes_(most_code_bytes) {}
 
   // Returns the id of `name` or `name@version` if it was looked up within the last second. Older
   // lookups do not count, because other processes write to the registry too.
@@ -45,7 +46,7 @@ class Programs {
   // Takes out the programs that leave memory: the least recently used ones, while there are too
   // many or their code takes too much. A program that was used within a minute stays, because a
   // launch may be about to use it.
-  static std::vector<std::string> TakeUnused(Codes& loaded, Time now);
+  static std::vector<std::string> TakeUnused(Codes& loaded, size_t most_bytes, Time now);
 
  private:
   bool IsLoaded(const InstalledProgram& program);  // and notes that it is used
@@ -60,6 +61,7 @@ class Programs {
   };
   host::Engine& engine_;
   Registry& registry_;
+  const size_t most_code_bytes_;
   std::mutex installing_;  // held from the last check to the end of an installation
   std::mutex mutex_;
   Codes loaded_;

@@ -144,7 +144,7 @@ void Server::Impl::Accept() {
     }
     Accept();  // first: what follows may throw
     ErrorCode gone;
-    const std::string address = socket.remote_endpoint(gone).address().to_string();
+    const std::string address = NetworkOf(socket.remote_endpoint(gone).address());
     if (service.connections >= service.limits.max_connections && !MakePlace(address)) {
       ++service.refused;
     } else {
@@ -259,6 +259,7 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options, host::Engin
 Server::~Server() {
   impl_->io.stop();
   Wait();
+  impl_->service.turns.Clear();
   impl_->service.Stop();
   // Processes use sessions and connections until they have ended.
   for (Socket* socket : std::vector<Socket*>(impl_->sockets.begin(), impl_->sockets.end())) {

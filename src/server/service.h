@@ -20,6 +20,7 @@
 #include "server/programs.h"
 #include "server/routes.h"
 #include "server/sessions.h"
+#include "server/turns.h"
 #include "server/web_access.h"
 
 namespace pie::server {
@@ -38,10 +39,11 @@ struct Service {
         log(the_log),
         limits(the_limits),
         post(std::move(the_post)),
+        turns(post),
         routes(std::move(the_routes)),
         page(std::move(the_page)),
         web(std::move(the_web)),
-        kept_programs(std::make_shared<Programs>(the_engine, registry)),
+        kept_programs(std::make_shared<Programs>(the_engine, registry, limits.max_code_bytes)),
         programs(*kept_programs),
         sessions(the_engine, limits, max_processes),
         uploads(limits.max_uploads_bytes, engine.users().share()),
@@ -80,6 +82,7 @@ struct Service {
   Log& log;
   const Limits limits;
   const Post post;
+  Turns turns;  // in which messages are handled; IO thread
   const Routes routes;
   const Page page;  // empty: there is none
   const WebAccess web;

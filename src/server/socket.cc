@@ -1,5 +1,6 @@
 #include "server/socket.h"
 
+#include <algorithm>
 #include <boost/asio/dispatch.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -28,7 +29,8 @@ constexpr size_t kKeptBufferBytes = 8ull << 10;  // a larger buffer is freed aft
 constexpr size_t kHttpBufferBytes = 128ull << 10;
 constexpr size_t kReadBytes = 256ull << 10;  // of a message at a time
 constexpr const char* kApiKey = "x-api-key";
-constexpr size_t kMostReasonBytes = 120;  // limit of a close frame
+constexpr size_t kMostReasonBytes = 120;    // limit of a close frame
+constexpr size_t kMostControlFrames = 100;  // of a client within a second
 
 // Returns why a head is refused although Beast accepts it; empty if it is not refused. A proxy in
 // front of this server could see another end of the body, or another host, and pass on a request
@@ -53,11 +55,12 @@ class SocketOn final : public Socket,
                        public std::enable_shared_from_this<SocketOn<Stream>> {
  public:
   template <class... Args>
-  SocketOn(Service& service, Sockets& all, std::string peer, std::shared_ptr<const Door> door,
-           Args&&... args)
+  SocketOn(Service& service, Sockets& all, std::string peer, std::string network,
+           std::shared_ptr<const Door> door, Args&&... args)
       : service_(service),
         all_(all),
         peer_(std::move(peer)),
+        network_(std::move(network)),
         door_(std::move(door)),
         ws_(std::forward<Args>(args)...) {
     all_.insert(this);
@@ -90,9 +93,7 @@ class SocketOn final : public Socket,
     if (serving_ && !serving_->finished()) return false;
     return !connection_ || !connection_->known();
   }
-  std::string_view address() const override {
-    return std::string_view(peer_).substr(0, peer_.rfind(':'));
-  }
+  std::string_view address() const override { return network_; }
   void CloseGently(const std::string& reason) override { Close(reason); }
   void CloseAtOnce() override {
     // Either may hold the last reference to this socket.
@@ -130,6 +131,11 @@ class SocketOn final : public Socket,
 
   beast::tcp_stream& Lowest() { return beast::get_lowest_layer(ws_); }
 
+  // The name by which its work takes turns.
+  const std::string& turn() const {
+    return connection_ && connection_->known() ? connection_->username() : network_;
+  }
+
   void OnHandshake(beast::error_code error) {
     if constexpr (std::is_same_v<Stream, Tls>) ws_.next_layer().next_layer().EndHandshake();
     if (!error) ReadHttp();
@@ -142,7 +148,9 @@ class SocketOn final : public Socket,
     parser_->body_limit(service_.limits.max_http_body_bytes);
     http::async_read_header(ws_.next_layer(), buffer_, *parser_,
                             [self = this->shared_from_this()](beast::error_code error, size_t) {
-                              self->OnHttp(error);
+                              if (error) return self->OnHttp(error);
+                              self->service_.turns.Enter(self->network_,
+                                                         [self] { self->OnHttp({}); });
                             });
   }
 
@@ -207,6 +215,8 @@ class SocketOn final : public Socket,
       response.set(http::field::server, "pie/" PIE_VERSION);
     }));
     ws_.read_message_max(service_.limits.max_unknown_frame_bytes);
+    // Beast answers pings itself, so they take no turns.
+    ws_.control_callback([this](ws::frame_type, beast::string_view) { CountControlFrame(); });
     ws_.binary(true);
     ws_.auto_fragment(false);
     beast::error_code ignored;
@@ -282,9 +292,21 @@ class SocketOn final : public Socket,
                       });
   }
 
+  // A client pings every few seconds. One who sends thousands wants to keep this thread busy.
+  void CountControlFrame() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - control_since_ >= std::chrono::seconds(1)) {
+      control_since_ = now;
+      control_frames_ = 0;
+    }
+    if (++control_frames_ != kMostControlFrames) return;
+    service_.log.Limited("a client sent too many control frames", {{"peer", peer_}});
+    service_.post([self = this->shared_from_this()] { self->CloseAtOnce(); });
+  }
+
   void OnAccepted() {
     buffer_.max_size(std::numeric_limits<size_t>::max());  // messages have a limit of their own
-    connection_ = std::make_shared<Connection>(service_, this, peer_);
+    connection_ = std::make_shared<Connection>(service_, this, peer_, network_);
     Read();
   }
 
@@ -305,8 +327,17 @@ class SocketOn final : public Socket,
     if (!connection_->Receiving(buffer_.size())) {
       return Close("your clients send more at the same time than there is memory for");
     }
-    if (!whole) return Read();
-    if (!ws_.got_binary()) return Close("messages must be binary frames of MessagePack");
+    if (whole && !ws_.got_binary()) {
+      return Close("messages must be binary frames of MessagePack");
+    }
+    // Copying the next part of a large message, and handling one, takes milliseconds.
+    service_.turns.Enter(turn(), [self = this->shared_from_this(), whole] {
+      if (self->closing_ || self->ended_) return;
+      whole ? self->HandleMessage() : self->Read();
+    });
+  }
+
+  void HandleMessage() {
     const auto data = buffer_.cdata();
     connection_->OnFrame({static_cast<const char*>(data.data()), data.size()});
     buffer_.consume(data.size());
@@ -330,10 +361,12 @@ class SocketOn final : public Socket,
       writing_ = true;
       ws_.async_write(asio::buffer(frame_),
                       [self = this->shared_from_this()](beast::error_code error, size_t) {
-                        self->writing_ = false;
                         if (error) return self->End(error);
-                        self->connection_->Sent();
-                        self->Ready();
+                        self->service_.turns.Enter(self->turn(), [self] {
+                          self->writing_ = false;
+                          self->connection_->Sent();
+                          self->Ready();
+                        });
                       });
       return;
     }
@@ -360,6 +393,7 @@ class SocketOn final : public Socket,
   Service& service_;
   Sockets& all_;
   const std::string peer_;
+  const std::string network_;
   const std::shared_ptr<const Door> door_;  // of a daemon's port; null: the server's own port
   beast::flat_buffer buffer_;
   std::shared_ptr<Parser> parser_;
@@ -369,6 +403,8 @@ class SocketOn final : public Socket,
   std::string frame_, reason_;
   // This socket, while it reads nothing because too much waits: no operation keeps it alive then.
   std::shared_ptr<SocketOn> paused_;
+  std::chrono::steady_clock::time_point control_since_;
+  size_t control_frames_ = 0;  // within that second
   bool writing_ = false;
   bool closing_ = false;  // close once all frames are sent
   bool closed_ = false;   // the close frame is being sent, or the socket is gone
@@ -378,18 +414,31 @@ class SocketOn final : public Socket,
 
 }  // namespace
 
+std::string NetworkOf(const asio::ip::address& address) {
+  if (!address.is_v6()) return address.to_string();
+  const asio::ip::address_v6 six = address.to_v6();
+  if (six.is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, six).to_string();
+  }
+  if (six.is_loopback()) return six.to_string();
+  auto bytes = six.to_bytes();
+  std::fill(bytes.begin() + bytes.size() / 2, bytes.end(), uint8_t{0});
+  return asio::ip::address_v6(bytes).to_string() + "/64";
+}
+
 std::shared_ptr<Socket> MakeSocket(tcp::socket socket, asio::ssl::context* tls, Service& service,
                                    Sockets& all, std::shared_ptr<const Door> door) {
   boost::system::error_code error;
   const auto endpoint = socket.remote_endpoint(error);
   std::string peer =
       error ? "?" : fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
+  std::string network = error ? "?" : NetworkOf(endpoint.address());
   if (tls != nullptr) {
-    return std::make_shared<SocketOn<Tls>>(service, all, std::move(peer), std::move(door),
-                                           std::move(socket), *tls);
+    return std::make_shared<SocketOn<Tls>>(service, all, std::move(peer), std::move(network),
+                                           std::move(door), std::move(socket), *tls);
   }
-  return std::make_shared<SocketOn<Plain>>(service, all, std::move(peer), std::move(door),
-                                           std::move(socket));
+  return std::make_shared<SocketOn<Plain>>(service, all, std::move(peer), std::move(network),
+                                           std::move(door), std::move(socket));
 }
 
 }  // namespace pie::server

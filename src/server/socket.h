@@ -4,6 +4,7 @@
 #include <utility>  // before Asio 1.74, which forgets it
 // clang-format off
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 // clang-format on
@@ -19,6 +20,10 @@ namespace pie::server {
 
 struct Door;
 
+// The name by which strangers at an address take turns and share places. Whoever has one address of
+// version 6 usually has the 2^64 others of its network.
+std::string NetworkOf(const boost::asio::ip::address& address);
+
 // One accepted connection. IO thread.
 class Socket {
  public:
@@ -31,7 +36,7 @@ class Socket {
   virtual void CloseWhenIdle() = 0;
   // True until the client is authenticated.
   virtual bool unknown() const = 0;
-  // The address of the peer, without its port.
+  // NetworkOf the peer.
   virtual std::string_view address() const = 0;
   // The daemon's port through which it came; null: the server's own port.
   virtual const Door* door() const = 0;

@@ -444,6 +444,17 @@ def test_doctor_is_well_here(run):
     assert "\x1b" not in done.stdout
 
 
+def test_memory_that_models_do_not_fit_into_is_named(run, tmp_path):
+    (tmp_path / "config.toml").write_text("[runtime]\nmemory_mb = 400\n")
+    done = run("doctor", env={"PIE_HOME": str(tmp_path)})
+    assert done.returncode == 1
+    assert "✗ memory" in done.stdout, done.stdout
+    assert "MiB" in done.stdout
+    (tmp_path / "config.toml").write_text("[runtime]\nmemory_mb = 2048\n")
+    done = run("doctor", env={"PIE_HOME": str(tmp_path)})
+    assert "✓ memory             of 2.0 GiB, models take" in done.stdout, done.stdout
+
+
 def test_doctor_names_a_broken_config(run, tmp_path):
     (tmp_path / "config.toml").write_text("[runtime\n")
     done = run("doctor", env={"PIE_HOME": str(tmp_path)})

@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 import ssl
+import sys
 import time
 
 import msgpack
@@ -279,6 +280,57 @@ def test_strangers_of_one_address_leave_places_for_another(start, on):
             await asyncio.sleep(0.3)
         stop.set()
         await asyncio.gather(*crowd)
+
+    on(scenario())
+
+
+# --- the thread of all connections
+
+
+async def middle_ping(client: RawClient, count: int = 100) -> float:
+    times = []
+    for _ in range(count):
+        begin = time.monotonic()
+        assert await client.ask("ping") == "Pong"
+        times.append(time.monotonic() - begin)
+    return sorted(times)[count // 2]
+
+
+def test_small_messages_of_many_connections_hold_up_nobody(attacked, on):
+    """Users take turns; without that, a ping waits for a message of each of the connections."""
+
+    async def scenario():
+        async with await RawClient.connect(attacked.uri, "neighbour") as neighbour:
+            alone = await middle_ping(neighbour)
+            script = ROOT / "tests/serve/small_messages.py"
+            flood = await asyncio.create_subprocess_exec(
+                sys.executable, script, str(attacked.port), "900", stdout=asyncio.subprocess.PIPE
+            )
+            try:
+                assert await flood.stdout.readline() == b"ready\n"
+                await asyncio.sleep(1)
+                beside = await middle_ping(neighbour)
+                assert flood.returncode is None
+            finally:
+                flood.kill()
+                await flood.wait()
+            assert beside < max(20 * alone, 0.01), (alone, beside)
+
+    on(scenario())
+
+
+def test_a_flood_of_control_frames_ends_the_connection(attacked, on):
+    """WebSocket pings are answered below the messages, where users do not take turns."""
+
+    async def scenario():
+        async with await RawClient.connect(attacked.uri, "ada") as client:
+            for _ in range(20):
+                await (await client.socket.ping())
+            assert await client.ask("ping") == "Pong"
+            with contextlib.suppress(websockets.ConnectionClosed):
+                for _ in range(2_000):
+                    await client.socket.ping()
+            await asyncio.wait_for(client.closed.wait(), 30)
 
     on(scenario())
 

@@ -1,7 +1,6 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -245,18 +244,7 @@ class CpuBackend final : public Backend {
   Ticket ticket_ = 0;
 };
 
-uint64_t MachineBytes() {
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-// Refuses to allocate more memory than the machine has now, instead of failing when it is written.
-Status CheckMemory(const std::string& what, uint64_t bytes) {
-  const uint64_t machine = MachineBytes();
-  if (bytes <= machine) return {};
-  return Fail(Code::kExhausted, "{} need {} MB, but this machine has {} MB", what, bytes >> 20,
-              machine >> 20);
-}
+constexpr uint64_t kUsualKvBytes = uint64_t{1} << 30;
 
 // One layer of a page, without memory.
 KvLayer LayerOf(const ModelConfig& config, const CpuOptions& options) {
@@ -266,7 +254,10 @@ KvLayer LayerOf(const ModelConfig& config, const CpuOptions& options) {
           .type = options.kv_type};
 }
 
-Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& options) {
+Result<BackendInfo> MakeInfo(const ModelFiles& files, const CpuOptions& options) {
+  const ModelConfig& config = files.config();
+  uint64_t weight_bytes = 0;
+  for (const Tensor& tensor : files.tensors().all()) weight_bytes += tensor.data.size();
   BackendInfo info{.name = "cpu",
                    .vocab_size = config.vocab_size,
                    .hidden_size = config.hidden_size,
@@ -284,18 +275,34 @@ Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& option
   }
   const uint64_t page_bytes = uint64_t{config.layers} * LayerOf(config, options).PageBytes();
   if (info.total_pages == 0) {
-    info.total_pages =
-        static_cast<uint32_t>(std::min<uint64_t>(options.kv_bytes / page_bytes, UINT32_MAX));
+    const uint64_t left = options.memory_bytes - std::min(weight_bytes, options.memory_bytes);
+    const uint64_t kv_bytes =
+        options.kv_bytes != 0 ? options.kv_bytes : std::min(kUsualKvBytes, left / 4);
+    // Where there is no room for a page, one page is refused below, with its size.
+    const bool given = options.kv_bytes != 0;
+    info.total_pages = static_cast<uint32_t>(
+        std::clamp<uint64_t>(kv_bytes / page_bytes, given ? 0 : 1, UINT32_MAX));
     if (info.total_pages == 0) {
-      return Fail(Code::kInvalid, "kv_bytes = {} is too small: one page takes {} bytes",
-                  options.kv_bytes, page_bytes);
+      return Fail(Code::kInvalid, "kv_bytes = {} is too small: one page takes {} bytes", kv_bytes,
+                  page_bytes);
     }
   }
   info.page_bytes = page_bytes;
+  // Memory that the machine does not have is refused now, and not when it is written.
   uint64_t bytes = 0;
-  if (__builtin_mul_overflow(page_bytes, info.total_pages, &bytes)) bytes = UINT64_MAX;
-  PIE_RETURN_IF_ERROR(CheckMemory(
-      fmt::format("{} KV pages of {} tokens", info.total_pages, info.page_tokens), bytes));
+  if (__builtin_mul_overflow(page_bytes, info.total_pages, &bytes) ||
+      __builtin_add_overflow(bytes, weight_bytes, &bytes)) {
+    bytes = UINT64_MAX;
+  }
+  if (bytes > options.memory_bytes) {
+    return Fail(Code::kExhausted,
+                "the weights of {} need {} MiB and {} KV pages of {} tokens need {} MiB, but this "
+                "machine has {} MiB for them; lower total_pages or kv_page_size, use a smaller "
+                "model, or give the engine more memory",
+                files.name(), weight_bytes >> 20, info.total_pages, info.page_tokens,
+                (bytes - weight_bytes) >> 20, options.memory_bytes >> 20);
+  }
+  info.memory_bytes = bytes;
   return info;
 }
 
@@ -310,10 +317,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path,
                 "{}: the heads have {} dimensions; the CPU backend supports at most {}", path,
                 config.head_dim, cpu::Attention::kMaxHeadDim);
   }
-  BackendInfo info = PIE_TRY(MakeInfo(config, options));
-  uint64_t weight_bytes = 0;
-  for (const Tensor& tensor : files.tensors().all()) weight_bytes += tensor.data.size();
-  PIE_RETURN_IF_ERROR(CheckMemory(fmt::format("the weights of {}", path), weight_bytes));
+  BackendInfo info = PIE_TRY(MakeInfo(files, options));
   const uint64_t room = uint64_t{info.total_pages} * info.page_tokens;
   ChooseFactors(std::min<uint64_t>(room, info.max_positions), config.rope);
   info.layout = fmt::format("{}, {} layers, {} heads of {}, {} tokens a page, rope {}",
@@ -327,6 +331,11 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path,
   PIE_RETURN_IF_ERROR(files.CheckWhole());
   return std::make_unique<CpuBackend>(config, std::move(weights), std::move(kv), std::move(info),
                                       options);
+}
+
+Result<uint64_t> CpuMemoryOf(const std::string& path, const CpuOptions& options) {
+  const ModelFiles files = PIE_TRY(ModelFiles::Open(path));
+  return PIE_TRY(MakeInfo(files, options)).memory_bytes;
 }
 
 }  // namespace pie

@@ -457,6 +457,19 @@ TEST(CpuBackendLoadTest, RefusesMoreMemoryThanTheMachineHas) {
   }
 }
 
+TEST(CpuBackendLoadTest, KvPagesTakeAQuarterOfWhatTheWeightsLeave) {
+  const TempFile file(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
+  const uint64_t all = *CpuMemoryOf(file.path(), {.total_pages = 1});
+  const auto backend = MakeCpuBackend(file.path(), {.memory_bytes = all + (1 << 20)});
+  ASSERT_TRUE(backend) << backend.error().text;
+  const BackendInfo& info = (*backend)->info();
+  EXPECT_EQ(info.total_pages, ((1 << 20) + info.page_bytes) / 4 / info.page_bytes);
+  EXPECT_EQ(info.memory_bytes, all + (info.total_pages - 1) * info.page_bytes);
+  const auto none = MakeCpuBackend(file.path(), {.memory_bytes = all - 1});
+  ASSERT_FALSE(none) << "not even one page fits beside the weights";
+  EXPECT_NE(none.error().text.find("but this machine has"), std::string::npos);
+}
+
 TEST(CpuBackendLoadTest, ErrorsNameTheTensor) {
   std::string bytes = TinyLlama(DType::kF32, DType::kF32, true).Bytes();
   const auto renamed = [&](std::string_view from, std::string_view to) {

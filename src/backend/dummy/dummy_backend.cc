@@ -205,6 +205,7 @@ class DummyBackend final : public Backend {
               .max_batch_members = std::max(options.max_batch_members, 1U),
               .max_positions = options.max_positions,
               .page_bytes = size_t{SlotsPerPage(options)} * SlotBytes(options),
+              .memory_bytes = DummyMemoryOf(options),
               .layout = fmt::format("dummy{} u64, {} tokens a page", options.script ? " u32" : "",
                                     SlotsPerPage(options)),
               .fingerprint = FingerprintOf(options),
@@ -338,6 +339,10 @@ AdapterShape DummyAdapterShape() {
   shape.targets[static_cast<size_t>(AdapterTarget::kUp)] = {kHidden, kFfn};
   shape.targets[static_cast<size_t>(AdapterTarget::kDown)] = {kFfn, kHidden};
   return shape;
+}
+
+uint64_t DummyMemoryOf(const DummyOptions& options) {
+  return uint64_t{options.total_pages} * SlotsPerPage(options) * SlotBytes(options);
 }
 
 std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options) {

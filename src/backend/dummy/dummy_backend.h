@@ -51,6 +51,8 @@ struct DummyOptions {
 };
 
 std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options);
+// Returns the memory that its pages would take.
+uint64_t DummyMemoryOf(const DummyOptions& options);
 
 // The oracle of tests: the logits, or the embedding, of one row that attends to these slots.
 struct DummySlot {

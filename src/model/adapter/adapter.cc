@@ -11,6 +11,11 @@ namespace {
 
 constexpr uint64_t kSeedOfA = 0x6C6F7261;  // "lora"
 
+// The matrices of a layer that a new adapter changes.
+size_t ProjectionsOf(const AdapterShape& shape) {
+  return kAdapterTargets - (shape.experts == 0 ? 0 : kExpertTargets);
+}
+
 }  // namespace
 
 std::string_view NameOf(AdapterTarget target) {
@@ -82,17 +87,26 @@ AdapterWeights EmptyAdapter(const AdapterShape& shape) {
   return made;
 }
 
-Result<AdapterWeights> MakeAdapter(const AdapterShape& shape, uint32_t rank, float alpha) {
+Result<uint64_t> ParametersOfNew(const AdapterShape& shape, uint32_t rank) {
   if (rank == 0 || rank > limits::kAdapterRank) {
     return Fail(Code::kInvalid, "rank must be from 1 to {}, not {}", limits::kAdapterRank, rank);
   }
+  uint64_t of_layer = 0;
+  for (size_t target = 0; target < ProjectionsOf(shape); ++target) {
+    const auto [in, out] = shape.targets[target];
+    if (out != 0) of_layer += (uint64_t{in} + out) * rank;
+  }
+  return of_layer * shape.layers;
+}
+
+Result<AdapterWeights> MakeAdapter(const AdapterShape& shape, uint32_t rank, float alpha) {
+  PIE_RETURN_IF_ERROR(ParametersOfNew(shape, rank));
   if (!std::isfinite(alpha)) {
     return Fail(Code::kInvalid, "alpha must be a finite number, not {}", alpha);
   }
   AdapterWeights made = EmptyAdapter(shape);
-  const size_t projections = kAdapterTargets - (shape.experts == 0 ? 0 : kExpertTargets);
   for (uint32_t layer = 0; layer < shape.layers; ++layer) {
-    for (size_t target = 0; target < projections; ++target) {
+    for (size_t target = 0; target < ProjectionsOf(shape); ++target) {
       const auto [in, out] = shape.targets[target];
       if (out == 0) continue;
       LowRank& part = made.layers[layer][target];

@@ -90,6 +90,8 @@ AdapterWeights EmptyAdapter(const AdapterShape& shape);
 // numbers of A are uniform in ±√(3 / in), and depend on their places alone. Experts, the embedding
 // and the head are left out: they would make it several times as large.
 Result<AdapterWeights> MakeAdapter(const AdapterShape& shape, uint32_t rank, float alpha);
+// The numbers of its matrices together.
+Result<uint64_t> ParametersOfNew(const AdapterShape& shape, uint32_t rank);
 
 // Fails unless the adapter has the sizes of the shape: a file may belong to another model.
 Status CheckFits(const AdapterWeights& weights, const AdapterShape& shape);

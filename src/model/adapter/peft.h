@@ -31,6 +31,11 @@ inline constexpr const char* kPeftBlocks = "pie.blocks";
 Result<AdapterWeights> ReadPeft(std::string_view config, std::span<const std::byte> tensors,
                                 const AdapterShape& shape);
 
+// The numbers of an adapter's matrices together. ReadPeft needs about so many, three times as many
+// at most: where a file has one A for several modules, each of them gets a copy. Reads the header
+// only.
+Result<uint64_t> PeftParameters(std::span<const std::byte> tensors);
+
 // The largest rank of an adapter's matrices, as its configuration has them.
 Result<uint32_t> PeftRank(std::string_view config);
 
