@@ -16,8 +16,8 @@
 //
 // The roof of a step is the sum over its phases, products and attention, of the longer of its bytes
 // ÷ the card's read bandwidth and its operations ÷ the best rate of a large product; both are
-// measured in the same run. A share is the roof's time ÷ the measured time. Of a layer's experts, the
-// roof counts those that are read if every row chooses at random.
+// measured in the same run. A share is the roof's time ÷ the measured time. Of a layer's experts,
+// the roof counts those that are read if every row chooses at random.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -140,8 +140,8 @@ double HeadWeightCount(const ModelConfig& c) {
 // and all of them `shared` keys in common.
 double RoofOf(const ModelConfig& c, const Limits& limits, double rows, double context,
               double shared = 0) {
-  const double bytes = LayerWeightCount(c, ExpertsRead(c, rows)) * limits.weight_bytes +
-                       HeadWeightCount(c) * 2;
+  const double bytes =
+      LayerWeightCount(c, ExpertsRead(c, rows)) * limits.weight_bytes + HeadWeightCount(c) * 2;
   const double weights = LayerWeightCount(c, c.moe.experts_used) + HeadWeightCount(c);
   const double products =
       std::max(bytes / limits.bytes_per_s, 2 * weights * rows / limits.flop_per_s);

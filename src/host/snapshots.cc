@@ -109,8 +109,7 @@ Result<std::shared_ptr<Saving>> Snapshots::Save(std::string_view user, std::stri
   }
   return RunLater<std::string>(
       *writers_, user, "saves",
-      [this, user = std::string(user), name = std::string(name),
-       copy = PIE_TRY(context.Fork()),
+      [this, user = std::string(user), name = std::string(name), copy = PIE_TRY(context.Fork()),
        // Lives until the guest knows that the save has ended.
        writer = std::optional<SnapshotWriter>()]() mutable -> Result<std::string> {
         Result<SnapshotWriter> written = WriteFile(user, name, *copy);

@@ -249,7 +249,9 @@ bool Memory::Evict(const Lane& waiter, uint64_t free_wanted, Reach reach) {
   if (most < free_wanted && reach != Reach::kAny) return false;
   // A heap, because few of them are evicted. Its first is the one that no other is evicted before.
   const auto by_standing = [](const auto& candidate) { return candidate.first; };
-  const auto evicted_after = [](const Standing& a, const Standing& b) { return EvictedBefore(b, a); };
+  const auto evicted_after = [](const Standing& a, const Standing& b) {
+    return EvictedBefore(b, a);
+  };
   std::ranges::make_heap(candidates_, evicted_after, by_standing);
   bool freed = false;
   while (!candidates_.empty() && pool_.pages_free() < free_wanted) {

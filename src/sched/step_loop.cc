@@ -189,8 +189,8 @@ void StepLoop::Submit() {
 void StepLoop::ExpectGuests(const Flight& flight) {
   if (!crew_.Helps(guests_woken_)) return;
   const int64_t begin_ns = std::max(flight.submitted_ns, last_end_ns_);
-  crew_.Expect(guests_woken_, std::chrono::nanoseconds(begin_ns + time_.last_latency_ns -
-                                                       clock_.NowNs()));
+  crew_.Expect(guests_woken_,
+               std::chrono::nanoseconds(begin_ns + time_.last_latency_ns - clock_.NowNs()));
 }
 
 void StepLoop::FinishOldest() {

@@ -67,11 +67,11 @@ std::variant<Call, HttpAnswer> FindAnswer(Service& service, const Door* door, co
     if (preflight) return AnswerPreflight(asked);
     if (!service.web.Trusts(route->program)) {
       if (const std::string place = NamedPlaceOf(asked); !place.empty()) {
-        return HttpAnswer{.status = 307,
-                          .body = "",
-                          .headers = {{"Location", place},
-                                      {"Cache-Control", "no-store"},
-                                      {"Vary", "Sec-Fetch-Mode"}}};
+        return HttpAnswer{
+            .status = 307,
+            .body = "",
+            .headers = {
+                {"Location", place}, {"Cache-Control", "no-store"}, {"Vary", "Sec-Fetch-Mode"}}};
       }
       std::vector<std::string> prefixes = {route->prefix};
       for (const auto& [prefix, program] : service.routes.prefixes()) prefixes.push_back(prefix);

@@ -69,8 +69,8 @@ TEST(WebAccessTest, DocumentsAtTheIpv6LoopbackMoveToTheNameThatPoliciesKnow) {
   asked.method = "GET";
   asked.fetch_mode = "navigate";
   EXPECT_EQ(NamedPlaceOf(asked), "http://localhost:8080/apps/chat/?a=b");
-  for (const char* host : {"localhost:8080", "127.0.0.1:8080", "[fe80::1]:8080", "[::1",
-                           "[::1]:80@evil.example"}) {
+  for (const char* host :
+       {"localhost:8080", "127.0.0.1:8080", "[fe80::1]:8080", "[::1", "[::1]:80@evil.example"}) {
     Asked other = asked;
     other.host = host;
     EXPECT_EQ(NamedPlaceOf(other), "") << host;

@@ -101,8 +101,7 @@ Result<ChatTemplate::Tokens> ChatTemplate::Extend(std::span<const TurnKind> befo
   return out.words();
 }
 
-Result<ChatTemplate::Tokens> ChatTemplate::Alone(const Turn& turn,
-                                                 const Options& options) const {
+Result<ChatTemplate::Tokens> ChatTemplate::Alone(const Turn& turn, const Options& options) const {
   BridgeOut out;
   if (!pie_bridge::pie_template_alone(raw_, &turn, ToStr(options.json), out.get())) {
     return Fail(Code::kInvalid, "{}", out.text());
