@@ -83,7 +83,13 @@ pub async fn wrong_ranges() -> Result<Value> {
     }
     let mut forward = ctx.forward();
     forward.input(&[97]);
-    forward.probe(0, Distribution { temperature: -1.0, k: 5 });
+    forward.probe(
+        0,
+        Distribution {
+            temperature: -1.0,
+            k: 5,
+        },
+    );
     if names("temperature", forward.execute().await) {
         failed.push("distribution");
     }

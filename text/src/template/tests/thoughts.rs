@@ -17,7 +17,9 @@ fn thinking(open: &str, close: &str, cue: &str) -> Json {
 fn takes(format: &Json, thoughts: &str) -> bool {
     let tokenizer = bytes(&NAMES);
     let inside = format["begins_inside"] == true;
-    let rules = format[if inside { "rules_inside" } else { "rules" }].as_str().unwrap();
+    let rules = format[if inside { "rules_inside" } else { "rules" }]
+        .as_str()
+        .unwrap();
     let source = format!("start: thoughts document\n{rules}document: %json {{\"const\": 1}}\n");
     let grammar = Grammar::from_ebnf(&source).unwrap();
     let vocabulary = Vocabulary::new(tokenizer.clone(), &[SPECIAL + 1]).unwrap();
