@@ -118,6 +118,7 @@ std::optional<StepLoop::Pause> StepLoop::RunOnce() {
 
 void StepLoop::DrainCommands() {
   if (!queue_.Drain(drained_)) return;
+  unchecked_ = true;
   SetTime(clock_.NowNs());
   for (Command& command : drained_.commands) {
     std::visit([this](auto& kind) { Apply(std::move(kind)); }, command);
@@ -307,23 +308,26 @@ void StepLoop::Wait(const Pause& pause) {
       std::this_thread::yield();
     } while (clock_.NowNs() < spin_end_ns);
   }
-  if (!pause.timeout) CheckWhileIdle();
-  queue_.Sleep(pause.timeout, pause.commands);
+  queue_.Sleep(pause.timeout ? pause.timeout : CheckWhileIdle(), pause.commands);
 }
 
-void StepLoop::CheckWhileIdle() {
+std::optional<std::chrono::nanoseconds> StepLoop::CheckWhileIdle() {
   constexpr int64_t kPauseNs = 1'000'000'000;
+  if (!unchecked_) return std::nullopt;
   const int64_t now_ns = clock_.NowNs();
-  if (now_ns - last_check_ns_ < kPauseNs) return;
+  const int64_t left_ns = last_check_ns_.value_or(now_ns - kPauseNs) + kPauseNs - now_ns;
+  if (left_ns > 0) return std::chrono::nanoseconds(left_ns);
   last_check_ns_ = now_ns;
   const Status status = CheckIntegrity(Interruption([this] { return queue_.Holds(1); }));
-  if (!status && status.error().code == Code::kCancelled) return;
+  if (!status && status.error().code == Code::kCancelled) return std::nullopt;
+  unchecked_ = false;
   ++stats_.integrity_checks;
   if (!status) {
     ++stats_.integrity_failures;
     fmt::print(stderr, "pie: a bug in the scheduler: {}\n", status.error().text);
   }
   board_.Write(stats_);
+  return std::nullopt;
 }
 
 // Takes the pages of a random lane, as if memory had been short. Lanes that came back and have not

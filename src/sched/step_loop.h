@@ -78,9 +78,9 @@ class StepLoop {
   // Nothing runs and nothing can start: how to wait for work. Waiting for pages has a limit.
   Pause Idle();
   void Wait(const Pause& pause);
-  // Checks the books now and then while there is nothing to do, until a command comes. A mismatch
-  // is logged and counted.
-  void CheckWhileIdle();
+  // Checks the books while there is nothing to do, until a command comes. A mismatch is logged and
+  // counted. Returns the time until the next check, if anything has happened since the last one.
+  std::optional<std::chrono::nanoseconds> CheckWhileIdle();
   // For tests (suspend_every_steps).
   void ForceSuspension();
   bool RunGuests(const Pause& pause);  // true: the pause is over
@@ -117,7 +117,8 @@ class StepLoop {
   int64_t last_end_ns_ = 0;                    // when the last batch had run
   int64_t last_tick_ns_ = 0;
   int64_t auction_ns_ = 0;  // what the last auction took
-  int64_t last_check_ns_ = 0;
+  std::optional<int64_t> last_check_ns_;
+  bool unchecked_ = true;        // since the last check
   bool suspension_due_ = false;  // suspend a lane when no batch is in flight
   int64_t last_expiry_ns_ = 0;
   std::optional<int64_t> starving_since_ns_;
