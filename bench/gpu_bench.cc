@@ -200,7 +200,10 @@ void Reserve(std::vector<Sequence>& sequences, uint32_t tokens, uint32_t page_to
   }
 }
 
-// Measures the parts whose name is `only`, or all of them if it is empty.
+constexpr std::string_view kParts[] = {"decode_1",   "decode_8",  "decode_64",
+                                       "decode_256", "prefix_64", "prefill_2048"};
+
+// Measures the part with the name `only`, or all of them if it is empty.
 int Run(const std::string& shape, bool quick, std::string_view only, const CudaOptions& options) {
   const auto wanted = [&](std::string_view part) { return only.empty() || part == only; };
   nlohmann::ordered_json result;
@@ -358,7 +361,7 @@ int main(int argc, char** argv) {
     } else if (flag == "--open" && *value != 0) {
       model = value;
       ++i;
-    } else if (flag == "--only" && *value != 0) {
+    } else if (flag == "--only" && std::ranges::find(pie::kParts, value) != std::end(pie::kParts)) {
       only = value;
       ++i;
     } else if (flag == "--quick") {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/one_line.h"
 #include "base/whole_file.h"
 #include "cli/config.h"
 #include "cli/stored_command.h"
@@ -44,12 +45,9 @@ Result<std::unique_ptr<Place>> OpenPlace(const Arguments& arguments) {
 
 nlohmann::json ToJson(const AdapterStore::Entry& entry) {
   if (!entry.problem.empty()) return {{"path", entry.path}, {"problem", entry.problem}};
-  nlohmann::json shown = {{"user", Printable(entry.user)},
-                          {"model", Printable(entry.model)},
-                          {"name", Printable(entry.name)},
-                          {"rank", entry.rank},
-                          {"tensors", entry.tensors},
-                          {"bytes", entry.bytes},
+  nlohmann::json shown = {{"user", OneLine(entry.user)}, {"model", OneLine(entry.model)},
+                          {"name", OneLine(entry.name)}, {"rank", entry.rank},
+                          {"tensors", entry.tensors},    {"bytes", entry.bytes},
                           {"path", entry.path}};
   if (entry.zo.population > 0) {
     shown["zo"] = {{"population_size", entry.zo.population},
@@ -96,8 +94,8 @@ Status List(const Arguments& arguments) {
       continue;
     }
     fmt::print(
-        "{:<32} rank {:>3} {:>8.1f} MiB  {} on {}{}\n", Printable(entry.name), entry.rank,
-        static_cast<double>(entry.bytes) / (1 << 20), Printable(entry.user), Printable(entry.model),
+        "{:<32} rank {:>3} {:>8.1f} MiB  {} on {}{}\n", OneLine(entry.name), entry.rank,
+        static_cast<double>(entry.bytes) / (1 << 20), OneLine(entry.user), OneLine(entry.model),
         entry.zo.generations > 0 ? fmt::format(", tuned for {} generations", entry.zo.generations)
                                  : "");
   }
@@ -124,8 +122,8 @@ Status Import(const Arguments& arguments) {
       PIE_TRY(ReadWhole((folder / kPeftTensorFile).string(), limits::kAdapterFileBytes));
   PIE_RETURN_IF_ERROR(
       place->store.Import({arguments.user, arguments.model, arguments.name}, config, tensors));
-  fmt::print("'{}' of {} on {}: {:.1f} MiB\n", Printable(arguments.name), Printable(arguments.user),
-             Printable(arguments.model), static_cast<double>(tensors.size()) / (1 << 20));
+  fmt::print("'{}' of {} on {}: {:.1f} MiB\n", OneLine(arguments.name), OneLine(arguments.user),
+             OneLine(arguments.model), static_cast<double>(tensors.size()) / (1 << 20));
   return {};
 }
 

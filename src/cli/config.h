@@ -61,7 +61,7 @@ struct Config {
   bool shared_prefixes = false;
   host::Limits limits;
   uint64_t memory_bytes = 0;  // that the engine may use; 0: what the machine or its group has
-  // These limits are the config's, and not the defaults that MemoryPlan fits to the machine.
+  // Whether the config file sets these limits. MemoryPlan fits only the others to the machine.
   bool linear_is_set = false;
   bool adapter_memory_is_set = false;
   bool compile_memory_is_set = false;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/one_line.h"
 #include "cli/config.h"
 #include "cli/stored_command.h"
 #include "cli/terminal.h"
@@ -42,9 +43,9 @@ Result<std::unique_ptr<Place>> OpenPlace(const Arguments& arguments) {
 
 nlohmann::json ToJson(const SnapshotStore::Entry& entry) {
   if (!entry.problem.empty()) return {{"path", entry.path}, {"problem", entry.problem}};
-  return {{"user", Printable(entry.info.user)},
-          {"model", Printable(entry.info.model)},
-          {"name", Printable(entry.info.name)},
+  return {{"user", OneLine(entry.info.user)},
+          {"model", OneLine(entry.info.model)},
+          {"name", OneLine(entry.info.name)},
           {"tokens", entry.tokens},
           {"bytes", entry.bytes},
           {"saved_at", entry.info.saved_at},
@@ -75,10 +76,10 @@ Status List(const Arguments& arguments) {
       fmt::print("{}: {}\n", entry.path, entry.problem);
       continue;
     }
-    fmt::print("{:<32} {:>8} tokens {:>8.1f} MiB  {:%F %R}  {} on {}\n", Printable(entry.info.name),
+    fmt::print("{:<32} {:>8} tokens {:>8.1f} MiB  {:%F %R}  {} on {}\n", OneLine(entry.info.name),
                entry.tokens, static_cast<double>(entry.bytes) / (1 << 20),
-               fmt::gmtime(static_cast<std::time_t>(entry.info.saved_at)),
-               Printable(entry.info.user), Printable(entry.info.model));
+               fmt::gmtime(static_cast<std::time_t>(entry.info.saved_at)), OneLine(entry.info.user),
+               OneLine(entry.info.model));
   }
   return {};
 }
@@ -123,8 +124,8 @@ Status Import(const Arguments& arguments) {
   SnapshotWriter to = PIE_TRY(place->store.Begin(key, bytes));
   PIE_RETURN_IF_ERROR(CopyPages(**from, info, to));
   PIE_RETURN_IF_ERROR(place->store.Commit(key, to, bytes));
-  fmt::print("'{}' of {} on {}: {} tokens\n", Printable(info.name), Printable(info.user),
-             Printable(info.model), (*from)->rows().size());
+  fmt::print("'{}' of {} on {}: {} tokens\n", OneLine(info.name), OneLine(info.user),
+             OneLine(info.model), (*from)->rows().size());
   return {};
 }
 

@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "base/one_line.h"
 #include "base/result.h"
 #include "cli/terminal.h"
 
@@ -23,11 +22,6 @@ struct StoredArguments {
   std::string model;
   bool json = false;
 };
-
-// Names come from inferlets, so control characters are replaced before they reach a terminal.
-inline std::string Printable(std::string_view text) {
-  return OneLine(text);
-}
 
 // Adds the options that name one thing. `name` says what the name is.
 inline void AddWhose(CLI::App& command, StoredArguments& arguments, const char* name) {

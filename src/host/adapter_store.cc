@@ -206,9 +206,7 @@ Result<AdapterStore::Content> AdapterStore::Read(const Key& key, const AdapterSh
   content.zo = *std::move(zo);
   const std::string config = Value(*file, kConfig);
   if (config.empty()) return content;
-  const auto parameters = PeftParameters(mapped->bytes());
-  if (!parameters) return fail(parameters.error());
-  if (take_room) PIE_RETURN_IF_ERROR(take_room(*parameters * sizeof(float)));
+  if (take_room) PIE_RETURN_IF_ERROR(take_room(PeftParameters(*file) * sizeof(float)));
   auto weights = ReadPeft(config, mapped->bytes(), shape);
   if (!weights) return fail(weights.error());
   if (const Status whole = CheckWhole(*mapped); !whole) return fail(whole.error());

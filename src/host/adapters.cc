@@ -1,11 +1,13 @@
 #include "host/adapters.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
 #include "base/one_line.h"
 #include "host/hash.h"
+#include "model/safetensors.h"
 
 namespace pie::host {
 namespace {
@@ -42,6 +44,16 @@ struct ChargedDevice {
   Charge charge;
 };
 
+// Guests choose the name, and may cause this as often as they like, so a second has one line.
+void Complain(std::string_view name, std::string_view what, const Error& error) {
+  static std::atomic<int64_t> last = -1;
+  const int64_t second = std::chrono::duration_cast<std::chrono::seconds>(
+                             std::chrono::steady_clock::now().time_since_epoch())
+                             .count();
+  if (last.exchange(second) == second) return;
+  fmt::print(stderr, "pie: adapter '{}' {}: {}\n", OneLine(name), what, OneLine(error.text));
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const AdapterVersion>> NamedAdapter::current() const {
@@ -59,20 +71,6 @@ Adapters::Adapters(const Limits& limits, const std::string& folder, std::vector<
         return std::make_shared<ByteBudget>(memory_->limit() / 2, memory_, ByteBudget::Part{});
       }),
       opening_([](std::string_view) { return std::make_shared<std::mutex>(); }) {}
-
-namespace {
-
-// Guests choose the name, and may cause this as often as they like, so a second has one line.
-void Complain(std::string_view name, std::string_view what, const Error& error) {
-  static std::atomic<int64_t> last = -1;
-  const int64_t second = std::chrono::duration_cast<std::chrono::seconds>(
-                             std::chrono::steady_clock::now().time_since_epoch())
-                             .count();
-  if (last.exchange(second) == second) return;
-  fmt::print(stderr, "pie: adapter '{}' {}: {}\n", OneLine(name), what, OneLine(error.text));
-}
-
-}  // namespace
 
 Adapters::~Adapters() {
   for (const auto& [key, adapter] : loaded_) {
@@ -352,8 +350,8 @@ Status Adapters::Load(const Ptr& adapter, std::string_view config,
   const std::lock_guard work(adapter->work_);
   PIE_RETURN_IF_ERROR(adapter->current());
   // Damaged tensors are reported below, after a wrong configuration.
-  const uint64_t parameters = PeftParameters(tensors).value_or(0);
-  Charge room = PIE_TRY(TakeRoomFor(adapter->user_, parameters));
+  const auto file = Safetensors::Parse(tensors, std::string(kPeftTensorFile));
+  Charge room = PIE_TRY(TakeRoomFor(adapter->user_, file ? PeftParameters(*file) : 0));
   AdapterWeights weights = PIE_TRY(ReadPeft(config, tensors, ShapeOf(adapter->model_)));
   return Install(adapter,
                  PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), {},

@@ -25,10 +25,6 @@ constexpr uint64_t kMaxHeadBytes = 1ULL << 32;
 constexpr size_t kSumBytes = sizeof(uint64_t);
 constexpr size_t kPopulateBytes = size_t{8} << 20;  // whole pages of any system
 
-// A page is read in pieces of this size, each of which is checked while it is in the cache.
-constexpr size_t kPieceBytes = size_t{256} << 10;
-static_assert(kPieceBytes % PageChecksum::kAlign == 0);
-
 uint64_t Checksum(uint64_t seed, std::span<const std::byte> bytes) {
   PageChecksum sum(seed);
   sum.Add(bytes);
@@ -375,6 +371,7 @@ Status SnapshotFile::ReadPage(uint32_t index, std::span<std::byte> room) const {
   };
   const size_t at = first_page_ + index * (info_.page_bytes + kSumBytes);
   uint64_t sum = 0;
+  constexpr size_t kPieceBytes = PageChecksum::kPieceBytes;
   PageChecksum found(index);
   for (size_t done = 0; done < room.size(); done += kPieceBytes) {
     const auto piece = room.subspan(done, std::min(kPieceBytes, room.size() - done));

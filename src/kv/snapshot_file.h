@@ -98,6 +98,8 @@ uint64_t SnapshotBytes(const SnapshotInfo& info, const RowsView& rows);
 class PageChecksum {
  public:
   static constexpr size_t kAlign = 32;
+  static constexpr size_t kPieceBytes = size_t{256} << 10;  // that a processor's cache holds
+  static_assert(kPieceBytes % kAlign == 0);
 
   explicit PageChecksum(uint64_t seed);
   void Add(std::span<const std::byte> bytes);

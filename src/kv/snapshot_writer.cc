@@ -26,9 +26,6 @@ constexpr std::string_view kUnfinished = ".unfinished";
 constexpr time_t kAbandonedAfterSeconds = 60;
 // Smaller files are not worth the effort.
 constexpr uint64_t kMappedFrom = uint64_t{64} << 20;
-// A page is written in pieces of this size, which the processor's cache holds.
-constexpr size_t kPieceBytes = size_t{256} << 10;
-static_assert(kPieceBytes % PageChecksum::kAlign == 0);
 
 std::unexpected<Error> WriteFailure() {
   const int error = errno;
@@ -131,6 +128,7 @@ Result<bool> SnapshotWriter::WriteMapped(uint64_t offset, std::span<const std::b
 
 Status SnapshotWriter::WritePage(uint32_t index, std::span<const std::byte> page) {
   const uint64_t offset = head_bytes_ + index * (page.size() + sizeof(uint64_t));
+  constexpr size_t kPieceBytes = PageChecksum::kPieceBytes;
   PageChecksum checksum(index);
   size_t done = 0;
   while (!map_.empty() && done < page.size()) {

@@ -34,6 +34,15 @@ constexpr auto kLinger = microseconds(50);
 }  // namespace
 
 struct Crew::Seat {
+  // Asks its thread to look for guests within this time.
+  void Ask(Steady::time_point begin, Steady::time_point end) {
+    const std::lock_guard lock(mutex);
+    from = begin;
+    until = end;
+    ++calls;
+    changed.notify_one();
+  }
+
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t calls = 0;
@@ -85,24 +94,15 @@ void Crew::Expect(size_t guests, std::chrono::nanoseconds in) {
   const auto due = Steady::now() + in;
   const auto patience = std::clamp<Steady::duration>(in / 8, kShortPatience, kLongPatience);
   for (size_t i = 0; i < Helpers(seats_.size(), guests); ++i) {
-    Seat& seat = *seats_[i];
-    const std::lock_guard lock(seat.mutex);
-    seat.from = due - kEarly;
-    seat.until = due + patience;
-    ++seat.calls;
-    seat.changed.notify_one();
+    seats_[i]->Ask(due - kEarly, due + patience);
   }
 }
 
 void Crew::Call(size_t guests) {
   for (size_t i = 0; i < Helpers(seats_.size(), guests); ++i) {
-    Seat& seat = *seats_[i];
-    if (seat.looks.load(std::memory_order_relaxed)) continue;
-    const std::lock_guard lock(seat.mutex);
-    seat.from = Steady::now();
-    seat.until = seat.from + kShortPatience;
-    ++seat.calls;
-    seat.changed.notify_one();
+    if (seats_[i]->looks.load(std::memory_order_relaxed)) continue;
+    const auto now = Steady::now();
+    seats_[i]->Ask(now, now + kShortPatience);
   }
 }
 

@@ -6,6 +6,8 @@
 #include <array>
 #include <chrono>
 
+#include "base/one_line.h"
+
 namespace pie::server {
 namespace {
 
@@ -21,16 +23,11 @@ std::string Now() {
 // JSON text may hold control characters above U+007E. A terminal would obey them.
 std::string Dump(const nlohmann::json& value) {
   std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const auto is_control = [&text](size_t i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
-    return byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0);
-  };
   for (size_t i = 0; i < text.size(); ++i) {
-    if (!is_control(i)) continue;
-    const bool two_bytes = text[i] != '\x7f';
-    const auto character = static_cast<unsigned char>(text[i + (two_bytes ? 1 : 0)]);
-    text.replace(i, two_bytes ? 2 : 1, fmt::format("\\u{:04x}", character));
+    const size_t bytes = ControlCharacterAt(text, i);
+    if (bytes == 0) continue;
+    const auto character = static_cast<unsigned char>(text[i + bytes - 1]);
+    text.replace(i, bytes, fmt::format("\\u{:04x}", character));
   }
   return text;
 }

@@ -145,7 +145,7 @@ std::string PolicyOf(const Asked& asked, std::span<const std::string> prefixes) 
     if (!CanBeNamed(prefix)) return std::string(kSandbox);
     places += fmt::format(" {}{}{}", asked.host, prefix, prefix.ends_with('/') ? "" : "/");
   }
-  // Over TLS, these would name this server too.
+  // Over TLS, "https:" and "wss:" would name this server, too.
   const std::string_view others = asked.secure ? "" : " https: wss:";
   return fmt::format(
       "connect-src data: blob:{0}{1}; frame-src data: blob:{0}{1}; object-src 'none'", others,

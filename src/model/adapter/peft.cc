@@ -313,8 +313,7 @@ Result<AdapterWeights> ReadPeft(std::string_view config, std::span<const std::by
       .Run(file.tensors());
 }
 
-Result<uint64_t> PeftParameters(std::span<const std::byte> tensors) {
-  const Safetensors file = PIE_TRY(Safetensors::Parse(tensors, std::string(kPeftTensorFile)));
+uint64_t PeftParameters(const Safetensors& file) {
   uint64_t parameters = 0;
   for (const Tensor& tensor : file.tensors().all()) {
     if (tensor.name.find(".lora_") != tensor.name.npos) parameters += tensor.elements();

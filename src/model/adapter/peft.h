@@ -19,6 +19,8 @@
 
 namespace pie {
 
+class Safetensors;
+
 inline constexpr std::string_view kPeftConfigFile = "adapter_config.json";
 inline constexpr std::string_view kPeftTensorFile = "adapter_model.safetensors";
 
@@ -32,9 +34,8 @@ Result<AdapterWeights> ReadPeft(std::string_view config, std::span<const std::by
                                 const AdapterShape& shape);
 
 // The numbers of an adapter's matrices together. ReadPeft needs about so many, three times as many
-// at most: where a file has one A for several modules, each of them gets a copy. Reads the header
-// only.
-Result<uint64_t> PeftParameters(std::span<const std::byte> tensors);
+// at most: where a file has one A for several modules, each of them gets a copy. Reads no tensors.
+uint64_t PeftParameters(const Safetensors& file);
 
 // The largest rank of an adapter's matrices, as its configuration has them.
 Result<uint32_t> PeftRank(std::string_view config);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kMostResidualThreads = 512;
-constexpr int kEach = 4;
+constexpr int kEach = 4;  // groups of four numbers that a thread of ResidualKernel keeps
 
 __global__ void __launch_bounds__(kThreads) EmbeddingKernel(const Embedding e) {
   LetNextStart();
