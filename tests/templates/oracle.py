@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from tokens import fetch
 
 NOW = datetime(2025, 1, 15, 10, 20, 30, tzinfo=UTC)
+SECONDS = int(NOW.timestamp())
 
 
 @cache

@@ -17,20 +17,10 @@ from templates.driver import CUE, Templates, answer, calls, tools, user
 from templates.families import Family
 from templates.oracle import HuggingFace
 
-SECONDS = int(oracle.NOW.timestamp())
-
 
 @pytest.fixture(scope="module", params=families.NAMES)
 def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Family:
     return families.make(request.param, tmp_path_factory.mktemp("family"))
-
-
-@pytest.fixture(scope="module")
-def ours(family: Family) -> Iterator[Templates]:
-    with Templates(family.tokenizer) as templates:
-        loaded = templates.ask(template=family.source, variables=family.variables, now=SECONDS)
-        assert "error" not in loaded, loaded
-        yield templates
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +204,9 @@ def test_reasoning(family: Family, ours: Templates, theirs: HuggingFace, field: 
 
 
 def test_nobody_speaks_in_special_tokens(family: Family, ours: Templates, theirs: HuggingFace):
-    stop = ours.ask(template=family.source, variables=family.variables, now=SECONDS)["stops"][0]
+    stop = ours.ask(template=family.source, variables=family.variables, now=oracle.SECONDS)[
+        "stops"
+    ][0]
     names = {int(i): name for i, name in tool.ours(family.tokenizer, [])[0]["special"].items()}
     benign = ours.extend([], [user("a b c"), CUE])
     assert isinstance(benign, list)
@@ -231,7 +223,7 @@ def test_nobody_speaks_in_special_tokens(family: Family, ours: Templates, theirs
 def test_the_default_model():
     """SmolLM2's template and vocabulary from its GGUF file."""
     with Templates(families.default_model()) as ours:
-        loaded = ours.ask(now=SECONDS)
+        loaded = ours.ask(now=oracle.SECONDS)
         assert "error" not in loaded, loaded
         [source] = _template_of(families.default_model())
         for turns in TURNS[:5]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from templates.families import Family
 from templates.oracle import HuggingFace
 from templates.test_renderings import SPECIAL, VARIABLES, names
 
-SECONDS = int(oracle.NOW.timestamp())
 OPTIONS: list[dict[str, Any]] = [
     {"enable_thinking": False},
     {"enable_thinking": True},
@@ -39,7 +37,7 @@ def test_every_template_reads_them_as_in_python(tmp_path: Path):
     special = sorted({*SPECIAL.findall("".join(sources.values())), *VARIABLES.values()})
     with Templates(families.with_tokens("gpt2", special, tmp_path)) as ours:
         for name, source in sources.items():
-            loaded = ours.ask(template=source, variables=VARIABLES, now=SECONDS)
+            loaded = ours.ask(template=source, variables=VARIABLES, now=oracle.SECONDS)
             if "error" in loaded:
                 continue
             plain = oracle.render(source, **conversation, **VARIABLES)
@@ -58,14 +56,6 @@ def test_every_template_reads_them_as_in_python(tmp_path: Path):
 @pytest.fixture(scope="module", params=["qwen3", "gpt-oss", "deepseek-r1", "llama3.2"])
 def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Family:
     return families.make(request.param, tmp_path_factory.mktemp("family"))
-
-
-@pytest.fixture(scope="module")
-def ours(family: Family) -> Iterator[Templates]:
-    with Templates(family.tokenizer) as templates:
-        loaded = templates.ask(template=family.source, variables=family.variables, now=SECONDS)
-        assert "error" not in loaded, loaded
-        yield templates
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -87,7 +77,7 @@ def test_turns_are_written_with_them(family: Family, ours: Templates, options: d
 def test_a_switched_off_qwen_does_not_begin_to_think(tmp_path: Path):
     family = families.make("qwen3", tmp_path)
     with Templates(family.tokenizer) as ours:
-        ours.ask(template=family.source, variables=family.variables, now=SECONDS)
+        ours.ask(template=family.source, variables=family.variables, now=oracle.SECONDS)
         off = {"enable_thinking": False}
         cue = ours.ask(before=["user"], turns=[CUE], options=off)["tokens"]
         assert ours.ask(decode=cue)["text"].endswith("assistant\n<think>\n\n</think>\n\n")
@@ -103,7 +93,7 @@ def test_the_decoder_of_thoughts_knows_how_the_cue_ends(tmp_path: Path):
         "{% if thinking is defined and thinking %}<think>{% else %}</think>{% endif %}{% endif %}"
     )
     with Templates(families.with_tokens("gpt2", ["<think>", "</think>"], tmp_path)) as ours:
-        assert "error" not in ours.ask(template=source, now=SECONDS)
+        assert "error" not in ours.ask(template=source, now=oracle.SECONDS)
         tokens = [[token] for token in ours.ask(encode="Why?")["tokens"]]
 
         def begins(options: dict[str, Any]) -> bool:

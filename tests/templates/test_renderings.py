@@ -14,7 +14,6 @@ from templates import families, oracle
 from templates.conversations import RENDERINGS
 from templates.driver import Templates
 
-SECONDS = int(oracle.NOW.timestamp())
 VARIABLES = {"bos_token": "<s>", "eos_token": "</s>"}
 SPECIAL = re.compile(r"<\|[\w/]+\|>|<｜[^｜]+｜>|<(?:start|end)_of_turn>|\[/?[A-Z_]+\]")
 
@@ -42,7 +41,7 @@ def test_every_template_renders_as_in_python(ours: Templates):
     wrong: list[str] = []
     for name in names():
         source = families.jinja(name)
-        loaded = ours.ask(template=source, variables=VARIABLES, now=SECONDS)
+        loaded = ours.ask(template=source, variables=VARIABLES, now=oracle.SECONDS)
         if "error" in loaded:
             wrong.append(f"{name}: {loaded['error']}")
             continue
@@ -78,7 +77,7 @@ def test_bad_templates_say_what_is_wrong(ours: Templates, source: str, part: str
 
 def test_a_folder_is_not_needed(ours: Templates, tmp_path: Path):
     """A model without a template can still chat."""
-    assert "error" not in ours.ask(template="", now=SECONDS)
+    assert "error" not in ours.ask(template="", now=oracle.SECONDS)
     tokens = ours.extend([], [{"kind": "user", "text": "Hi"}, {"kind": "cue"}])
     assert (
         tokens
