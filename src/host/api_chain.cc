@@ -51,13 +51,14 @@ std::unique_ptr<Chain> MakeChain(uint32_t max_tokens, std::span<const uint32_t> 
 // Connects the chain to its output, to the token budget, and to the room that the context has.
 void Connect(Process& process, Chain& chain, Context::Room room,
              std::shared_ptr<ChainOutput> output) {
+  chain.admit = [budget = process.options().token_budget, output](uint32_t tokens) -> Status {
+    PIE_RETURN_IF_ERROR(ChargeTokens(budget.get(), tokens));
+    return output->Admit(tokens);
+  };
   chain.give = [output = std::move(output), pace = process.pace()](uint32_t token,
                                                                    std::optional<Chain::End> end) {
     pace->OnTokens(SteadyClock::Get().NowNs());
     output->Give(token, end);
-  };
-  chain.admit = [budget = process.options().token_budget](uint32_t tokens) {
-    return ChargeTokens(budget.get(), tokens);
   };
   chain.room = room.passes;
   chain.no_room = std::move(room.error);
@@ -138,7 +139,9 @@ Result<uint32_t> Start(Process& process, Pass& pass) {
       ChargeTokens(process.options().token_budget.get(), pass.forward.tokens.size()));
 
   RunningChain running{.context = pass.context->handle, .sequence = context->sequence()};
-  auto output = std::make_shared<ChainOutput>(std::move(charge), SteadyClock::Get());
+  const uint32_t page_tokens = context->page_tokens();
+  auto output = std::make_shared<ChainOutput>(
+      std::move(charge), PageRowBytes(page_tokens) / page_tokens, SteadyClock::Get());
   running.output = output;
   Connect(process, *pass.forward.chain, std::move(room), output);
   SeedChain(process, pass, pass.forward, running);

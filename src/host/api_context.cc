@@ -25,6 +25,7 @@ Result<uint32_t> Keep(Process& process, std::unique_ptr<Context> context) {
                 own.used(), own.whole().used(), own.whole().limit());
   }
   context->Count(std::move(charge));
+  context->PayRowsFrom(process.NewCharge());
   process.wallet().Own(context->scheduler(), context->sequence());
   return process.handles().contexts.Insert(std::move(context));
 }

@@ -1,8 +1,17 @@
 #include "host/chain_output.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace pie::host {
+
+Status ChainOutput::Admit(uint32_t tokens) {
+  const std::lock_guard lock(mutex_);
+  if (ended_ || rows_.Grow(tokens * row_bytes_)) return {};
+  return Fail(Code::kExhausted,
+              "memory limit: the engine keeps all tokens of your contexts, and has no room for the "
+              "next one of this chain; truncate or drop some contexts");
+}
 
 void ChainOutput::Give(uint32_t token, std::optional<Chain::End> end) {
   const std::lock_guard lock(mutex_);
@@ -39,6 +48,9 @@ Result<ChainOutput::Taken> ChainOutput::Take() {
   if (!status_ && taken.tokens.empty()) return std::unexpected(status_.error());
   taken.ended = ended_ && status_;
   taken.end = end_;
+  // The context pays for the rows of tokens that were taken.
+  const size_t paid = taken.tokens.size() * row_bytes_;
+  rows_.Resize(ended_ ? 0 : rows_.bytes() - std::min(paid, rows_.bytes()));
   if (woken_ && !ended_) {
     woken_ = false;
     signal_.Clear();
@@ -49,6 +61,7 @@ Result<ChainOutput::Taken> ChainOutput::Take() {
 void ChainOutput::Cancel() {
   const std::lock_guard lock(mutex_);
   tokens_.clear();
+  rows_.Release();
   end_.reset();
   status_ = {};
   ended_ = true;

@@ -31,9 +31,13 @@ class ChainOutput {
     std::optional<Chain::End> end;  // why the chain ended; none if it was cancelled
   };
 
-  // `charge` is for the memory of tokens that were not taken yet.
-  ChainOutput(Charge charge, const Clock& clock) : charge_(std::move(charge)), clock_(clock) {}
+  // `charge` is for the memory of tokens that were not taken yet. The sequence keeps a row for each
+  // of them, which takes `row_bytes`.
+  ChainOutput(Charge charge, size_t row_bytes, const Clock& clock)
+      : charge_(std::move(charge)), rows_(charge_.Same()), row_bytes_(row_bytes), clock_(clock) {}
 
+  // Called by the step thread. Charges for the rows of so many more tokens.
+  Status Admit(uint32_t tokens);
   // Called by the step thread. Calls after the end have no effect.
   void Give(uint32_t token, std::optional<Chain::End> end);
   void Finish(Status status);
@@ -54,7 +58,8 @@ class ChainOutput {
   void Wake();  // called with the lock held
 
   wasm::Signal signal_;
-  Charge charge_;
+  Charge charge_, rows_;
+  const size_t row_bytes_;
   const Clock& clock_;
   std::mutex mutex_;
   std::vector<uint32_t> tokens_;  // given and not taken yet

@@ -7,6 +7,8 @@ namespace {
 
 using Tokens = std::vector<uint32_t>;
 
+constexpr size_t kRowBytes = 10;
+
 class ChainOutputTest : public testing::Test {
  protected:
   void Give(uint32_t count) {
@@ -16,7 +18,7 @@ class ChainOutputTest : public testing::Test {
 
   ManualClock clock_;
   std::shared_ptr<ByteBudget> budget_ = std::make_shared<ByteBudget>(1000);
-  ChainOutput output_{Charge(budget_), clock_};
+  ChainOutput output_{Charge(budget_), kRowBytes, clock_};
   uint32_t next_ = 0;
 };
 
@@ -80,6 +82,20 @@ TEST_F(ChainOutputTest, TokensBeforeAnErrorComeFirst) {
   EXPECT_TRUE(woken());
   EXPECT_EQ(output_.Take().error().text, "out of pages");
   EXPECT_EQ(output_.Take().error().text, "out of pages");
+}
+
+TEST_F(ChainOutputTest, RowsAreChargedUntilTheirTokensAreTaken) {
+  EXPECT_TRUE(output_.Admit(60));
+  Give(60);
+  EXPECT_EQ(budget_->used(), 600u);
+  EXPECT_TRUE(output_.Admit(40));
+  const Status refused = output_.Admit(1);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text.find("memory limit"), std::string::npos);
+  EXPECT_EQ(output_.Take()->tokens.size(), 60u);
+  EXPECT_EQ(budget_->used(), 400u) << "the context pays for those that were taken";
+  output_.Cancel();
+  EXPECT_EQ(budget_->used(), 0u);
 }
 
 TEST_F(ChainOutputTest, FinishedWithoutAnEndWasCancelled) {

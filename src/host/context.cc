@@ -46,6 +46,7 @@ Result<std::unique_ptr<Context>> Context::Fork() const {
   }
   SequenceId copy = PIE_TRY(Copy());
   auto fork = std::make_unique<Context>(scheduler_, model_, copy, extent_);
+  fork->rows_ = rows_.Fork();
   fork->masks_ = std::move(masks);
   fork->masked_rows_ = masked_rows_;
   fork->opened_ = opened_;
@@ -60,7 +61,8 @@ void Context::KeepMasks(Charge masks, std::span<const size_t> bytes) {
   for (uint32_t i = 0; i < bytes.size(); ++i) masked_rows_.push_back({first + i, bytes[i]});
 }
 
-void Context::ForgetMasks() {
+void Context::ForgetRows() {
+  rows_.Cut(PagesOf(tokens()));
   size_t left = masks_.bytes();
   while (!masked_rows_.empty() && masked_rows_.back().row >= tokens()) {
     left -= masked_rows_.back().bytes;
@@ -102,7 +104,7 @@ Status Context::Release(uint32_t pages) {
   if (extent_.working_tokens > room) {
     extent_.working_tokens = room;
     scheduler_->Truncate(sequence_, this->tokens());
-    ForgetMasks();
+    ForgetRows();
   }
   return {};
 }
@@ -122,7 +124,7 @@ Status Context::Truncate(uint32_t count) {
   extent_.committed_pages = committed;
   extent_.working_tokens = left - committed * page_tokens();
   scheduler_->Truncate(sequence_, left);
-  ForgetMasks();
+  ForgetRows();
   return {};
 }
 
@@ -139,6 +141,7 @@ void Context::Destroy() {
   if (chain_) std::exchange(chain_, nullptr)->Cancel();
   scheduler_->Drop(sequence_);
   charge_.Release();
+  rows_.Release();
   masks_.Release();
   opened_.reset();
 }
@@ -195,6 +198,7 @@ Status Context::Queue(Forward forward, uint32_t own, uint32_t room) {
         room, places - extent_.working_tokens, places);
   }
   PIE_RETURN_IF_ERROR(CheckLength(uint64_t{tokens()} + room, scheduler_->info()));
+  PIE_RETURN_IF_ERROR(CoverRows(uint64_t{tokens()} + room));
   EndChain();
   extent_.working_tokens += own;
   forward.sequence = sequence_;
@@ -202,6 +206,14 @@ Status Context::Queue(Forward forward, uint32_t own, uint32_t room) {
   forward.cached_tokens = cached_tokens_;
   scheduler_->Execute(std::move(forward));
   return {};
+}
+
+Status Context::CoverRows(uint64_t tokens) {
+  if (rows_.Cover(PagesOf(tokens))) return {};
+  return Fail(Code::kExhausted,
+              "memory limit: the engine keeps all tokens of your contexts, and has no room for {} "
+              "tokens of this one; truncate or drop some contexts",
+              tokens);
 }
 
 Context::Room Context::RoomBehind(const Forward& forward) const {
@@ -230,6 +242,11 @@ Result<ChainOutput::Taken> Context::Take() {
   }
   for (size_t i = 0; i < taken->tokens.size(); ++i) CountPass(std::exchange(first_taken_, true));
   if (taken->ended) chain_.reset();
+  // The output's charge for these tokens has ended.
+  if (Status covered = CoverRows(tokens()); !covered) {
+    EndChain();
+    return std::unexpected(std::move(covered.error()));
+  }
   return taken;
 }
 

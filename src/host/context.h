@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "host/byte_budget.h"
 #include "host/chain_output.h"
+#include "host/rows_charge.h"
 #include "sched/scheduler.h"
 
 namespace pie::host {
@@ -45,7 +46,12 @@ struct StepRecipe {
 class Context {
  public:
   Context(Scheduler* scheduler, uint32_t model, SequenceId sequence, Extent extent)
-      : scheduler_(scheduler), model_(model), sequence_(sequence), extent_(extent) {}
+      : scheduler_(scheduler),
+        model_(model),
+        sequence_(sequence),
+        extent_(extent),
+        rows_(PageRowBytes(page_tokens()),
+              extent.committed_pages + PagesOf(extent.working_tokens)) {}
   ~Context() { Destroy(); }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -67,6 +73,10 @@ class Context {
   size_t mask_bytes() const { return masks_.bytes() + stored_bytes_ / 2; }
   // Keeps the charge for the context itself until the context is destroyed.
   void Count(Charge charge) { charge_ = std::move(charge); }
+  // Charges the budget of `payer`, which is empty, for the rows of all further passes. What the
+  // context has so far is charged already: by CountOpened, or to the budget of the context of which
+  // it is a fork.
+  void PayRowsFrom(Charge payer) { rows_.PayFrom(std::move(payer)); }
   uint32_t model() const { return model_; }  // index of the engine's model
   SequenceId sequence() const { return sequence_; }
   StepRecipe& step_recipe() { return step_recipe_; }
@@ -127,11 +137,16 @@ class Context {
   // Queues a pass, and counts the first `own` of its tokens. The working pages must have room for
   // `room` tokens.
   Status Queue(Forward forward, uint32_t own, uint32_t room);
+  uint32_t PagesOf(uint64_t tokens) const {
+    return static_cast<uint32_t>((tokens + page_tokens() - 1) / page_tokens());
+  }
+  // Charges for the rows of so many tokens.
+  Status CoverRows(uint64_t tokens);
   // Counts the drafts that were kept. Fails if there is no verdict yet.
   Status CountDrafts() const;
   void CountPass(uint32_t tokens);
-  // Ends the charge for the masks of rows that were truncated.
-  void ForgetMasks();
+  // Ends the charge for rows that were truncated, and for their masks.
+  void ForgetRows();
   // The charges of a context that was opened from a file.
   struct Opened {
     Opened(Charge of_file, Charge of_rows) : file(std::move(of_file)), rows(std::move(of_rows)) {}
@@ -143,6 +158,7 @@ class Context {
   SequenceId sequence_;
   mutable Extent extent_;
   Charge charge_, masks_;
+  mutable RowsCharge rows_;  // a fork shares it
   struct MaskedRow {
     uint32_t row = 0;
     size_t bytes = 0;

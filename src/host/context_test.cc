@@ -75,6 +75,30 @@ TEST_F(ContextTest, CountsTheTokensThatWereNotComputed) {
   EXPECT_EQ((*second->Fork())->cached_tokens(), 0u);
 }
 
+TEST_F(ContextTest, RowsAreChargedUntilTheyAreGone) {
+  const size_t page = PageRowBytes(4);
+  auto budget = std::make_shared<ByteBudget>(4 * page);
+  auto context = New();
+  context->PayRowsFrom(Charge(budget));
+  ASSERT_TRUE(context->Reserve(5));
+  ASSERT_TRUE(Append(*context, 9));
+  EXPECT_EQ(budget->used(), 3 * page);
+  ASSERT_TRUE(context->Suspend());
+  EXPECT_EQ(budget->used(), 3 * page) << "a suspended context keeps its rows";
+  auto fork = *context->Fork();
+  EXPECT_EQ(budget->used(), 3 * page);
+  EXPECT_NE(TextOf(Append(*context, 8)).find("memory limit"), std::string::npos);
+  EXPECT_EQ(context->tokens(), 9u) << "a refused pass counts nothing";
+  ASSERT_TRUE(Append(*context, 7));
+  EXPECT_EQ(budget->used(), 4 * page);
+  ASSERT_TRUE(context->Truncate(8));
+  EXPECT_EQ(budget->used(), 3 * page);
+  context.reset();
+  EXPECT_EQ(budget->used(), 3 * page);
+  fork.reset();
+  EXPECT_EQ(budget->used(), 0u);
+}
+
 TEST_F(ContextTest, CommitTakesFullPagesOnly) {
   auto context = New();
   ASSERT_TRUE(context->Reserve(2));

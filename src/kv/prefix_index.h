@@ -74,6 +74,13 @@ struct Block {
   } counted;
 };
 
+// The memory that a full page's rows take as long as any sequence or history needs them: their
+// numbers, the block, and its places in tables.
+constexpr size_t PageRowBytes(uint32_t page_tokens) {
+  constexpr size_t kTables = 128;
+  return 2 * sizeof(uint32_t) * size_t{page_tokens} + sizeof(Block) + kTables;
+}
+
 struct PrefixOptions {
   bool share = true;  // find and keep pages; otherwise only forks share them
   uint64_t seed = 0;  // of the digests; a secret, so that guests cannot construct collisions

@@ -128,6 +128,7 @@ pub async fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> 
             })
         }
         "hoard_masks" => hold(hoard_masks(model, n)),
+        "hoard_tokens" => hold(hoard_tokens(model, n as u32)),
         "read_everything" => read_everything(model, n),
         "fork_storm" => fork_storm(model, n).await,
         "hold_snapshots" => {
@@ -306,6 +307,28 @@ fn hold(refused: String) -> Result<String> {
     messaging::broadcast("held", &refused);
     monotonic_clock::subscribe_duration(3_600_000_000_000).block();
     Err(refused)
+}
+
+/// Feeds contexts of many pages, and suspends them: the engine keeps their tokens.
+fn hoard_tokens(model: &Model, pages: u32) -> String {
+    for _ in 0..20_000 {
+        let attempt = || -> Result<()> {
+            let ctx = Context::new(model)?;
+            let count = pages * ctx.inner().tokens_per_page();
+            ctx.inner().reserve_working_pages(pages)?;
+            let pass = ForwardPass::new(model.inner());
+            pass.context(ctx.inner());
+            pass.input_tokens(&vec![97; count as usize], &(0..count).collect::<Vec<u32>>());
+            pass.execute()?.pollable().block();
+            ctx.inner().suspend()?;
+            forget(ctx);
+            Ok(())
+        };
+        if let Err(refused) = attempt() {
+            return refused;
+        }
+    }
+    "no limit was met".into()
 }
 
 /// Feeds contexts with attention masks of many runs, which their histories keep.

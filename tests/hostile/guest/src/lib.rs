@@ -1,6 +1,7 @@
 //! Misbehaves in one of many modes. `hostile.cc` says what the engine must do about each.
 
 mod attacks;
+mod storms;
 mod wasi_calls;
 
 use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
@@ -23,6 +24,9 @@ struct Input {
 async fn main(input: Input) -> Result<String> {
     let model = Model::load(&runtime::models()[0])?;
     if let Some(done) = attacks::run(&input.mode, input.n, &model).await {
+        return done;
+    }
+    if let Some(done) = storms::run(&input.mode, input.n, &model) {
         return done;
     }
     match input.mode.as_str() {
