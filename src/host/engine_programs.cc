@@ -16,7 +16,7 @@ Result<std::shared_ptr<wasm::Program>> Engine::Compile(std::string_view componen
                                                        std::string_view user, Compiling compiling,
                                                        const std::function<void()>& on_compile) {
   if (compiling == Compiling::kRefused) return runtime_->LoadCompiled(component);
-  auto program = PIE_TRY(runtime_->Load(component, on_compile));
+  auto program = PIE_TRY(runtime_->Load(component, user, on_compile));
   if (program->wants_optimising()) OptimiseLater(program, component, user);
   return program;
 }
@@ -38,7 +38,8 @@ void Engine::OptimiseLater(const std::shared_ptr<wasm::Program>& program,
     optimising_.erase(optimised);
   });
   compile_work_.Push(user, [guard = std::move(guard), component = std::string(component),
-                            charge = std::move(charge)] { guard->Optimise(component); });
+                            owner = std::string(user),
+                            charge = std::move(charge)] { guard->Optimise(component, owner); });
 }
 
 void Engine::KeepProgram(const Manifest& manifest, std::shared_ptr<wasm::Program> program) {

@@ -143,7 +143,8 @@ void Runtime::StopCompilers() {
   pie_bridge::pie_runtime_stop_compilers(raw_);
 }
 
-Result<std::shared_ptr<Program>> Runtime::Load(std::string_view component, bool may_compile,
+Result<std::shared_ptr<Program>> Runtime::Load(std::string_view component, std::string_view owner,
+                                               bool may_compile,
                                                const std::function<void()>& on_compile) {
   auto on_phase = [](void* data, pie_bridge::LoadPhase phase) {
     const auto& report = *static_cast<const std::function<void()>*>(data);
@@ -156,7 +157,7 @@ Result<std::shared_ptr<Program>> Runtime::Load(std::string_view component, bool 
   };
   ErrorText error;
   const auto* raw =
-      pie_bridge::pie_program_load(raw_, ToStr(component), may_compile, on_phase,
+      pie_bridge::pie_program_load(raw_, ToStr(component), ToStr(owner), may_compile, on_phase,
                                    const_cast<std::function<void()>*>(&on_compile), error.get());
   if (raw == nullptr && !may_compile && error.empty()) return nullptr;
   if (raw == nullptr) return Fail(Code::kInvalid, "{}", error.text());
@@ -229,8 +230,8 @@ bool Program::wants_optimising() const {
   return pie_bridge::pie_program_wants_optimising(raw_);
 }
 
-bool Program::Optimise(std::string_view component) {
-  return pie_bridge::pie_program_optimise(raw_, ToStr(component));
+bool Program::Optimise(std::string_view component, std::string_view owner) {
+  return pie_bridge::pie_program_optimise(raw_, ToStr(component), ToStr(owner));
 }
 
 int CompileMain(const std::vector<std::string>& arguments) {

@@ -76,14 +76,15 @@ class Runtime {
   ~Runtime();
 
   // Checks the component, compiles it or finds its code in the cache, and links it. Calls
-  // `on_compile` on this thread if it has to compile.
-  Result<std::shared_ptr<Program>> Load(std::string_view component,
+  // `on_compile` on this thread if it has to compile. The space that the code takes in the cache
+  // counts for the user `owner`.
+  Result<std::shared_ptr<Program>> Load(std::string_view component, std::string_view owner,
                                         const std::function<void()>& on_compile) {
-    return Load(component, true, on_compile);
+    return Load(component, owner, true, on_compile);
   }
   // The same without a compiler: null if the code is not in the cache.
   Result<std::shared_ptr<Program>> LoadCompiled(std::string_view component) {
-    return Load(component, false, {});
+    return Load(component, {}, false, {});
   }
   // Kills the compilers that run, whose callers get errors, and lets no other begin.
   void StopCompilers();
@@ -94,8 +95,8 @@ class Runtime {
 
  private:
   explicit Runtime(const pie_bridge::Runtime* raw) : raw_(raw) {}
-  Result<std::shared_ptr<Program>> Load(std::string_view component, bool may_compile,
-                                        const std::function<void()>& on_compile);
+  Result<std::shared_ptr<Program>> Load(std::string_view component, std::string_view owner,
+                                        bool may_compile, const std::function<void()>& on_compile);
   const pie_bridge::Runtime* raw_;
 };
 
@@ -151,9 +152,9 @@ class Program {
                                   Folder data = {}, uint64_t user = 0);
   // Whether it runs on code of the quick compiler, and better code can be made.
   bool wants_optimising() const;
-  // Compiles its component again, with the optimising compiler, and blocks meanwhile. False: it
-  // keeps the code that it has.
-  bool Optimise(std::string_view component);
+  // Compiles its component again for the user `owner`, with the optimising compiler, and blocks
+  // meanwhile. False: it keeps the code that it has.
+  bool Optimise(std::string_view component, std::string_view owner);
 
  private:
   friend class Runtime;

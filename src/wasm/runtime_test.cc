@@ -58,7 +58,7 @@ TEST(Runtime, RefusesFilesThatAreNoComponents) {
       {std::string("\0asm\x0d\0\1\0", 8) + std::string(3 << 20, '\xff'), "not a valid component"},
   };
   for (const auto& [bytes, words] : cases) {
-    auto program = runtime->Load(bytes, {});
+    auto program = runtime->Load(bytes, {}, {});
     ASSERT_FALSE(program) << words;
     EXPECT_NE(program.error().text.find(words), std::string::npos) << program.error().text;
   }
@@ -68,9 +68,9 @@ TEST(Runtime, ReportsCompilingOnlyWhenItCompiles) {
   auto runtime = *Runtime::Start(Small());
   int compiled = 0;
   const auto count = [&] { ++compiled; };
-  EXPECT_FALSE(runtime->Load("not code", count));
+  EXPECT_FALSE(runtime->Load("not code", {}, count));
   EXPECT_EQ(compiled, 0);
-  EXPECT_FALSE(runtime->Load(std::string("\0asm\x0d\0\1\0", 8), count));
+  EXPECT_FALSE(runtime->Load(std::string("\0asm\x0d\0\1\0", 8), {}, count));
   EXPECT_EQ(compiled, 1);
 }
 

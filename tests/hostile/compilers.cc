@@ -1,6 +1,8 @@
 // Components that are hard to compile: compilers have limits of time and memory, delay no other
 // work, and end with the engine.
+#include <filesystem>
 #include <future>
+#include <set>
 
 #include "hostile.h"
 
@@ -157,6 +159,35 @@ TEST_F(Compilers, MemoryHasALimit) {
   EXPECT_NE(why.find("more than 64 MiB of memory"), std::string::npos) << why;
   auto other = Compile("neighbour", Bomb(2, 3));
   EXPECT_NE(other.get().find("no entry point"), std::string::npos);
+}
+
+TEST_F(Compilers, CodeInTheCacheCountsForItsUser) {
+  Start({});
+  const auto entries = [] {
+    std::set<std::string> found;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(Env("PIE_HOSTILE_CACHE"))) {
+      if (entry.path().extension() == ".cwasm") found.insert(entry.path().filename());
+    }
+    return found;
+  };
+  // Returns the owners in the names of the entries that a user's compilation makes.
+  const auto owners_of = [&](std::string_view user, std::string component) {
+    const auto before = entries();
+    Compile(user, std::move(component)).get();
+    std::set<std::string> owners;
+    for (const std::string& name : entries()) {
+      const size_t begin = name.find('.') + 1;
+      if (!before.contains(name)) owners.insert(name.substr(begin, name.find('.', begin) - begin));
+    }
+    return owners;
+  };
+  const auto mallory = owners_of("mallory", Bomb(2, 4)), more = owners_of("mallory", Bomb(2, 5));
+  const auto neighbour = owners_of("neighbour", Bomb(2, 6));
+  EXPECT_EQ(mallory.size(), 1u);
+  EXPECT_EQ(mallory, more);
+  EXPECT_EQ(neighbour.size(), 1u);
+  EXPECT_NE(mallory, neighbour);
 }
 
 TEST_F(Compilers, DebugInformationOfATrapHoldsUpNobody) {

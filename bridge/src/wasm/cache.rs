@@ -1,12 +1,16 @@
 //! The cache of compiled code on disk.
 //!
-//! An entry is the file `<dir>/<key>/<checksum>.cwasm`. The key is a hash of the component and of the compiler's
-//! settings; the checksum is that of the file's content. A file is written under another name and then renamed, so
-//! several engines can share the folder. An entry that does not match its checksum is removed and made again. When the
-//! folder exceeds its limit, the least recently used entries are removed.
+//! An entry is the file `<dir>/<key>/<checksum>.<owner>.cwasm`. The key is a hash of the component and of the compiler's
+//! settings; the checksum is that of the file's content; the owner is a hash of the name of the user for whom it was
+//! compiled. A file is written under another name and then renamed, so several engines can share the folder. An entry
+//! that does not match its checksum is removed and made again.
+//!
+//! When the folder exceeds its limit, the user whose entries take most space loses the least recently used one, again
+//! and again until the rest fits. So a user who fills the folder pushes out only their own entries.
 //!
 //! The files hold machine code, so a file that another user could have written is not used: the folder and its files
 //! must belong to the user who runs the engine, and no other user may write to them.
+use std::collections::HashMap;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::hash::{Hash, Hasher};
 use std::io::Seek;
@@ -78,8 +82,15 @@ impl CodeCache {
         None
     }
 
-    /// Stores compiled code. If that fails (for example because the disk is full), the component is compiled again next time.
-    pub fn keep(&self, engine: &Engine, component: &[u8], code: &mut File) -> std::io::Result<()> {
+    /// Stores code that was compiled for the user `owner`. If that fails (for example because the disk is full), the
+    /// component is compiled again next time.
+    pub fn keep(
+        &self,
+        engine: &Engine,
+        component: &[u8],
+        owner: &str,
+        code: &mut File,
+    ) -> std::io::Result<()> {
         let entry = self.entry(engine, component);
         DirBuilder::new()
             .recursive(true)
@@ -92,7 +103,7 @@ impl CodeCache {
         );
         let aside = entry.join(unique.replace(['(', ')'], ""));
         let kept = copy_to(&aside, code)
-            .and_then(|sum| std::fs::rename(&aside, entry.join(format!("{sum}.cwasm"))));
+            .and_then(|sum| std::fs::rename(&aside, entry.join(file_name(&sum, owner))));
         if kept.is_err() {
             let _ = std::fs::remove_file(&aside);
         }
@@ -100,10 +111,11 @@ impl CodeCache {
         kept
     }
 
-    /// Removes abandoned files, and then the least recently used entries until the rest fits. Code that is running stays
-    /// mapped. A program whose entry was removed is compiled again.
+    /// Removes abandoned files, and then entries of the users who hold most, until the rest fits. Code that is running
+    /// stays mapped. A program whose entry was removed is compiled again.
     fn prune(&self, most_bytes: u64) {
-        let mut entries = vec![];
+        let mut total = 0;
+        let mut holders: HashMap<String, Holder> = HashMap::new();
         let folders = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         for file in folders
             .flat_map(|folder| std::fs::read_dir(folder.path()))
@@ -112,24 +124,58 @@ impl CodeCache {
         {
             let Ok(meta) = file.metadata() else { continue };
             let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            if file.path().extension().is_some_and(|e| e == "cwasm") {
-                entries.push((used, meta.len(), file.path()));
+            let path = file.path();
+            if path.extension().is_some_and(|e| e == "cwasm") {
+                total += meta.len();
+                let holder = holders.entry(owner_of(&path)).or_default();
+                holder.bytes += meta.len();
+                holder.entries.push((used, meta.len(), path));
             } else if used.elapsed().is_ok_and(|age| age > ABANDONED) {
-                let _ = std::fs::remove_file(file.path());
+                let _ = std::fs::remove_file(path);
             }
         }
-        entries.sort();
-        let mut total: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
-        for (_, bytes, path) in entries {
-            if total <= most_bytes {
+        for holder in holders.values_mut() {
+            holder.entries.sort_by(|a, b| b.cmp(a));
+        }
+        while total > most_bytes {
+            let Some(holder) = holders.values_mut().max_by_key(|holder| holder.bytes) else {
                 return;
-            }
+            };
+            let Some((_, bytes, path)) = holder.entries.pop() else {
+                return; // nothing is left that could be removed
+            };
+            holder.bytes -= bytes;
+            total -= bytes;
             if std::fs::remove_file(&path).is_ok() {
-                total -= bytes;
                 let _ = path.parent().map(std::fs::remove_dir); // fails unless the folder is empty
             }
         }
     }
+}
+
+/// What one user has in the cache.
+#[derive(Default)]
+struct Holder {
+    bytes: u64,
+    /// The time of the last use, the bytes and the path of each entry, the least recently used last.
+    entries: Vec<(SystemTime, u64, PathBuf)>,
+}
+
+fn file_name(checksum: &str, owner: &str) -> String {
+    let owner = blake3::hash(owner.as_bytes()).to_hex();
+    format!("{checksum}.{}.cwasm", &owner[..16])
+}
+
+/// The part of an entry's name that tells users apart. Empty for entries without an owner, which earlier versions wrote.
+fn owner_of(path: &Path) -> String {
+    let mut parts = name_of(path).split('.').skip(1);
+    parts.next().unwrap_or_default().to_string()
+}
+
+/// The name of an entry without its extension.
+fn name_of(path: &Path) -> &str {
+    let stem = path.file_stem().and_then(|s| s.to_str());
+    stem.unwrap_or_default()
 }
 
 /// Records the time of the last use as the time of modification.
@@ -160,10 +206,7 @@ fn checksum(file: &File) -> std::io::Result<String> {
 }
 
 fn is_sound(path: &Path) -> bool {
-    let named = path
-        .file_stem()
-        .and_then(|s| s.to_str())
-        .unwrap_or_default();
+    let named = name_of(path).split('.').next().unwrap_or_default();
     File::open(path).is_ok_and(|file| {
         file.metadata().is_ok_and(|meta| is_private(&meta))
             && checksum(&file).is_ok_and(|sum| sum == named)
@@ -195,19 +238,22 @@ fn make_private(dir: &Path) -> Result<(), String> {
 mod tests {
     use super::*;
 
+    /// Makes a file of 100 bytes that was last used some time ago.
+    fn put(dir: &Path, name: &str, age_s: u64) -> PathBuf {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, [0; 100]).unwrap();
+        let file = std::fs::File::options().append(true).open(&path).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(age_s))
+            .unwrap();
+        path
+    }
+
     #[test]
     fn prune_removes_the_oldest_entries_and_abandoned_files() {
         let dir = std::env::temp_dir().join(format!("pie-cache-test-{}", std::process::id()));
         let cache = CodeCache::open(dir.clone()).unwrap();
-        let put = |name: &str, age_s: u64| {
-            let path = dir.join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, [0; 100]).unwrap();
-            let file = std::fs::File::options().append(true).open(&path).unwrap();
-            file.set_modified(SystemTime::now() - Duration::from_secs(age_s))
-                .unwrap();
-            path
-        };
+        let put = |name: &str, age_s: u64| put(&dir, name, age_s);
         let old = put("a/old.cwasm", 500);
         let newer = put("b/newer.cwasm", 100);
         let abandoned = put("c/abandoned.tmp", 7200);
@@ -215,6 +261,25 @@ mod tests {
         cache.prune(150);
         assert!(!old.exists() && !old.parent().unwrap().exists());
         assert!(newer.exists() && writing.exists() && !abandoned.exists());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_user_who_fills_the_cache_pushes_out_their_own_entries() {
+        let dir = std::env::temp_dir().join(format!("pie-cache-shares-{}", std::process::id()));
+        let cache = CodeCache::open(dir.clone()).unwrap();
+        let put_for = |owner: &str, name: &str, age_s| {
+            put(&dir, &format!("{name}/{}", file_name(name, owner)), age_s)
+        };
+        // The neighbour's entries are the oldest, so they would be the first to go by their age alone.
+        let neighbours = ["a", "b"].map(|name| put_for("neighbour", name, 1_000));
+        let floods: Vec<PathBuf> = (0..10)
+            .map(|i| put_for("mallory", &format!("flood{i}"), 500 - i))
+            .collect();
+        cache.prune(600);
+        assert!(neighbours.iter().all(|path| path.exists()));
+        let left: Vec<bool> = floods.iter().map(|path| path.exists()).collect();
+        assert_eq!(left, [vec![false; 6], vec![true; 4]].concat());
         std::fs::remove_dir_all(dir).unwrap();
     }
 

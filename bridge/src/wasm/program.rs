@@ -53,6 +53,7 @@ impl Program {
     fn load(
         runtime: Arc<Runtime>,
         bytes: &[u8],
+        owner: &str,
         may_compile: bool,
         phase: impl Fn(LoadPhase),
     ) -> Result<Option<Arc<Program>>> {
@@ -74,13 +75,13 @@ impl Program {
         if bytes.len() >= QUICK_TIER_BYTES && !runtime.quick_only {
             // If Winch fails, Cranelift compiles the component, or reports what is wrong with it.
             let quick = runtime.quick.as_ref();
-            let first = quick.and_then(|t| Some((t, compile(&runtime, t, bytes).ok()?)));
+            let first = quick.and_then(|t| Some((t, compile(&runtime, t, bytes, owner).ok()?)));
             if let Some((tier, component)) = first {
                 let code = Code::link(tier, &component)?;
                 return Ok(Some(Program::new(runtime, code)));
             }
         }
-        let component = compile(&runtime, tier, bytes)?;
+        let component = compile(&runtime, tier, bytes, owner)?;
         let code = Code::link(tier, &component)?;
         Ok(Some(Program::new(runtime, code)))
     }
@@ -94,9 +95,9 @@ impl Program {
         self.code().is_quick && !self.runtime.quick_only
     }
 
-    fn optimise(&self, bytes: &[u8]) -> Result<()> {
+    fn optimise(&self, bytes: &[u8], owner: &str) -> Result<()> {
         let tier = &self.runtime.optimised;
-        let component = compile(&self.runtime, tier, bytes)?;
+        let component = compile(&self.runtime, tier, bytes, owner)?;
         let better = Code::link(tier, &component)?;
         *self.code.write().unwrap() = Arc::new(better);
         Ok(())
@@ -134,14 +135,15 @@ impl Code {
     }
 }
 
-/// Compiles with a tier's compiler, and stores the code in the cache, where compilers have separate entries.
-fn compile(runtime: &Runtime, tier: &Tier, bytes: &[u8]) -> Result<Component> {
+/// Compiles with a tier's compiler, and stores the code in the cache, where compilers have separate entries. The space that it
+/// takes there counts for the user `owner`.
+fn compile(runtime: &Runtime, tier: &Tier, bytes: &[u8], owner: &str) -> Result<Component> {
     let engine = &tier.engine;
     let mut code = runtime.compiler.compile(tier, bytes)?;
     // The quick compiler's code is kept only where no better code follows.
     let cache = runtime.cache.as_ref();
     if let Some(cache) = cache.filter(|_| !tier.is_quick || runtime.quick_only) {
-        if cache.keep(engine, bytes, &mut code).is_ok() {
+        if cache.keep(engine, bytes, owner, &mut code).is_ok() {
             // Code that is mapped from the file can be shared and evicted from memory.
             if let Some(component) = cache.find(engine, bytes) {
                 return Ok(component);
@@ -238,12 +240,13 @@ fn is_run(item: &ComponentItem) -> bool {
     )
 }
 
-/// Loads a component, and blocks while it compiles. On failure, returns null and puts the reason into `error`. Without
+/// Loads a component for the user `owner`, and blocks while it compiles. On failure, returns null and puts the reason into `error`. Without
 /// `may_compile`, returns null and leaves `error` empty if the code is not in the cache. Calls `on_phase` on this thread.
 #[no_mangle]
 pub unsafe extern "C" fn pie_program_load(
     runtime: *const Runtime,
     component: Str,
+    owner: Str,
     may_compile: bool,
     on_phase: extern "C" fn(*mut c_void, LoadPhase),
     phase_data: *mut c_void,
@@ -252,9 +255,14 @@ pub unsafe extern "C" fn pie_program_load(
     guarded(std::ptr::null(), || {
         Arc::increment_strong_count(runtime);
         let runtime = Arc::from_raw(runtime);
-        let loaded = Program::load(runtime, component.as_bytes(), may_compile, |phase| {
-            on_phase(phase_data, phase)
-        });
+        let owner = owner.to_string_lossy();
+        let loaded = Program::load(
+            runtime,
+            component.as_bytes(),
+            &owner,
+            may_compile,
+            |phase| on_phase(phase_data, phase),
+        );
         match loaded {
             Ok(program) => program.map_or(std::ptr::null(), Arc::into_raw),
             Err(e) => {
@@ -271,11 +279,18 @@ pub extern "C" fn pie_program_wants_optimising(program: &Program) -> bool {
     guarded(false, || program.wants_optimising())
 }
 
-/// Compiles the program's component again, with the optimising compiler, and blocks meanwhile. If that fails, the program keeps
-/// the code that it has.
+/// Compiles the program's component again for the user `owner`, with the optimising compiler, and blocks meanwhile. If that
+/// fails, the program keeps the code that it has.
 #[no_mangle]
-pub unsafe extern "C" fn pie_program_optimise(program: &Program, component: Str) -> bool {
-    guarded(false, || program.optimise(component.as_bytes()).is_ok())
+pub unsafe extern "C" fn pie_program_optimise(
+    program: &Program,
+    component: Str,
+    owner: Str,
+) -> bool {
+    guarded(false, || {
+        let made = program.optimise(component.as_bytes(), &owner.to_string_lossy());
+        made.is_ok()
+    })
 }
 
 /// Whether the program has a function `run`.
