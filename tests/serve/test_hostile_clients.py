@@ -376,6 +376,9 @@ def client_hello() -> bytes:
     return outgoing.read()
 
 
+FLOOD = 100
+
+
 def test_a_flood_of_handshakes_holds_up_nobody(start, on, tmp_path):
     certificate, key = self_signed(tmp_path, "rsa:4096")  # its handshakes are expensive
     server = start(
@@ -384,35 +387,49 @@ def test_a_flood_of_handshakes_holds_up_nobody(start, on, tmp_path):
     trusted = ssl.create_default_context(cafile=str(certificate))
     hello = client_hello()
 
+    finished = 0  # handshakes of the flood for which the server has signed
+
     async def begin_handshakes(stop: asyncio.Event) -> None:
+        nonlocal finished
         while not stop.is_set():
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
                 writer.write(hello)
-                await reader.readexactly(1)  # the server has signed
+                await reader.readexactly(1)
+                finished += 1
                 writer.transport.abort()
+
+    # How long a client waits is counted in handshakes of the flood: FLOOD of them always wait.
+    # On a machine that is busy with something else, everything takes longer, but the order is the
+    # same.
+    async def handshakes_during(work) -> int:
+        before = finished
+        await work
+        return finished - before
 
     async def scenario():
         async with await RawClient.connect(server.uri, "neighbour", ssl=trusted) as neighbour:
             await install_once(neighbour, "hostile-guest", HOSTILE_MANIFEST)
             await generate(neighbour)
             stop = asyncio.Event()
-            flood = [asyncio.create_task(begin_handshakes(stop)) for _ in range(100)]
-            await asyncio.sleep(0.5)
-            slowest = await slowest_ping(neighbour, 3)
-            times = sorted([await generate(neighbour) for _ in range(20)])
+            flood = [asyncio.create_task(begin_handshakes(stop)) for _ in range(FLOOD)]
+            while finished < FLOOD:
+                await asyncio.sleep(0.01)
+            # A client that is connected does not wait for handshakes.
+            pings = [await handshakes_during(neighbour.ask("ping")) for _ in range(100)]
+            for _ in range(20):
+                await generate(neighbour)
             # A new client from another address does not wait for the flood.
-            begin = time.monotonic()
-            other = await RawClient.connect(
+            connecting = RawClient.connect(
                 server.uri, "other", ssl=trusted, local_addr=("127.0.0.2", 0)
             )
-            connected = time.monotonic() - begin
-            await other.close()
+            others = asyncio.create_task(connecting)
+            waited = await handshakes_during(others)
+            await others.result().close()
             stop.set()
             await asyncio.gather(*flood)
-            assert slowest < 0.25, slowest
-            assert times[-2] < 1.0, times
-            assert connected < 0.25, connected
+            assert max(pings) < FLOOD / 2, pings
+            assert waited < FLOOD / 2, waited
 
     on(scenario())
     begin = time.monotonic()
