@@ -1,14 +1,19 @@
-"""A server of the official `mcp` package that sends its lists in pages, over stdio."""
+"""A server of the official `mcp` package that sends its lists in pages, over stdio.
+
+mcp_pages_server.py [TOOLS]
+"""
 
 from __future__ import annotations
+
+import sys
 
 import anyio
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-TOOLS = 7
-TOOLS_OF_A_PAGE = 3
+TOOLS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+TOOLS_OF_A_PAGE = 3 if TOOLS < 100 else 100  # a client reads few pages
 
 
 async def tools(_, params) -> types.ListToolsResult:

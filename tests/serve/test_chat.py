@@ -112,6 +112,21 @@ def test_tools_of_the_configuration(tmp_path):
     assert "there are no MCP servers" in said
 
 
+def test_many_tools(tmp_path):
+    """As many as the inferlet of the OpenAI API takes."""
+    pages = ROOT / "tests/serve/mcp_pages_server.py"
+    server = f'[mcp.NAME]\ncommand = "{sys.executable}"\nargs = ["{pages}", "NUMBER"]\n'
+    many, more = (
+        server.replace("NAME", name).replace("NUMBER", number)
+        for name, number in (("many", "1000"), ("more", "25"))
+    )
+    chat = start(tmp_path, config=many + more)
+    said, errors = chat.communicate("/tools many\n/tools many more\n", LIMIT_S)
+    assert chat.returncode == 0, errors
+    assert "with 1000 tools" in said
+    assert "these servers have more than 1024 tools" in said
+
+
 ANSWERS = """
 [[answer]]
 when = "How much"

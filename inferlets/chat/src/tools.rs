@@ -6,7 +6,7 @@ use inferlet::ChildExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
-const MAX_TOOLS: usize = 128;
+const MAX_TOOLS: usize = 1024;
 
 /// The name of this program, which launches itself.
 const SELF: &str = concat!(env!("CARGO_PKG_NAME"), "@", env!("CARGO_PKG_VERSION"));
