@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -38,11 +39,13 @@ class ConnectionTest : public testing::Test {
     engine = *host::Engine::Start(std::move(options));
     registry = *Registry::Open(dir + "/programs");
     auth = std::make_unique<Auth>(auth_on, dir + "/users.toml");
-    service = std::make_unique<Service>(*engine, *registry, *auth, log, limits, 0,
-                                        [this](std::function<void()> f) {
-                                          std::lock_guard lock(mutex);
-                                          posted.push_back(std::move(f));
-                                        });
+    service = std::make_unique<Service>(
+        *engine, *registry, *auth, log, limits, 0,
+        [this](std::function<void()> f) {
+          std::lock_guard lock(mutex);
+          posted.push_back(std::move(f));
+        },
+        Routes::Table(), MakePage());
     connection = std::make_shared<Connection>(*service, &wire, "test");
   }
   ~ConnectionTest() override {
@@ -51,6 +54,13 @@ class ConnectionTest : public testing::Test {
     posted.clear();
     service.reset();
     std::filesystem::remove_all(dir);
+  }
+
+  Page MakePage() const {
+    const std::string web = dir + "/web";
+    std::filesystem::create_directory(web);
+    std::ofstream(web + "/index.html") << "<!doctype html>";
+    return *Page::Read(web);
   }
 
   void Send(const json& message) {
@@ -421,6 +431,16 @@ TEST_F(FewPlacesTest, HttpRequestsOfAUserLeaveRoomForOthers) {
   EXPECT_TRUE(ask("ada"));
   held.clear();
   EXPECT_EQ(service->requests.whole().used(), 0u);
+}
+
+TEST_F(ConnectionTest, FilesOfThePageAreNotCopied) {
+  const HttpAnswer answer = AnswerHttp(*service, {.method = "GET", .target = "/"});
+  EXPECT_EQ(answer.status, 200u);
+  EXPECT_EQ(answer.content(), "<!doctype html>");
+  EXPECT_EQ(answer.content().data(), service->page.Find("/")->bytes.data());
+  const Asked again{.method = "GET", .target = "/", .if_none_match = answer.headers[0].second};
+  EXPECT_EQ(AnswerHttp(*service, again).status, 304u);
+  EXPECT_TRUE(AnswerHttp(*service, again).content().empty());
 }
 
 TEST_F(ConnectionTest, MetricsAreInThePrometheusFormat) {

@@ -66,17 +66,15 @@ std::variant<Call, HttpAnswer> FindAnswer(Service& service, const Door* door, co
     if (!problem.empty()) return Refusal(403, "permission_error", problem);
     if (preflight) return AnswerPreflight(asked);
     if (!service.web.Trusts(route->program)) {
-      if (const std::string place = NamedPlaceOf(asked); !place.empty()) {
+      if (const std::string place = service.web.NamedPlaceOf(asked); !place.empty()) {
         return HttpAnswer{
             .status = 307,
             .body = "",
             .headers = {
                 {"Location", place}, {"Cache-Control", "no-store"}, {"Vary", "Sec-Fetch-Mode"}}};
       }
-      std::vector<std::string> prefixes = {route->prefix};
-      for (const auto& [prefix, program] : service.routes.prefixes()) prefixes.push_back(prefix);
       call.guard.shares_origin = route->shares_origin;
-      call.guard.policy = PolicyOf(asked, prefixes);
+      call.guard.policy = service.policies.Of(asked, route->prefix);
     }
     const std::string_view bearer = BearerOf(asked.authorization);
     const auto user = service.auth.UserOf(bearer.empty() ? asked.api_key : bearer);
@@ -130,10 +128,10 @@ namespace {
 // A file of the page. Its headers forbid everything that the page does not need: other origins,
 // scripts within the text, being framed.
 HttpAnswer AnswerFile(const Page::File& file, const Asked& asked) {
-  HttpAnswer answer{.type = file.type, .body = file.bytes};
+  HttpAnswer answer{.type = file.type, .file = file.bytes};
   if (asked.if_none_match.find(file.etag) != std::string_view::npos) {
     answer.status = 304;
-    answer.body.clear();
+    answer.file = {};
   }
   answer.headers = {
       {"ETag", file.etag},

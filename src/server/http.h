@@ -19,8 +19,11 @@ namespace pie::server {
 struct HttpAnswer {
   unsigned status = 200;
   std::string type = "text/plain; charset=utf-8";
-  std::string body;
+  std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
+  // The body, if it is a file of the page, which lives as long as the service: it is not copied.
+  std::string_view file = {};
+  std::string_view content() const { return file.empty() ? std::string_view(body) : file; }
 };
 
 // The login that a route requires while authentication is on.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pie::server {
 
@@ -23,7 +24,11 @@ class Routes {
   using Table = std::map<std::string, std::string>;
   explicit Routes(Table prefixes) : prefixes_(std::move(prefixes)) {}
   std::optional<Route> Find(std::string_view target) const;
-  const Table& prefixes() const { return prefixes_; }
+  std::vector<std::string> Prefixes() const {
+    std::vector<std::string> all;
+    for (const auto& [prefix, program] : prefixes_) all.push_back(prefix);
+    return all;
+  }
 
  private:
   const Table prefixes_;

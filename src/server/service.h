@@ -41,6 +41,7 @@ struct Service {
         post(std::move(the_post)),
         turns(post),
         routes(std::move(the_routes)),
+        policies(routes.Prefixes()),
         page(std::move(the_page)),
         web(std::move(the_web)),
         kept_programs(std::make_shared<Programs>(the_engine, registry, limits.max_code_bytes)),
@@ -84,7 +85,8 @@ struct Service {
   const Post post;
   Turns turns;  // in which messages are handled; IO thread
   const Routes routes;
-  const Page page;  // empty: there is none
+  Policies policies;  // of documents of inferlets; IO thread
+  const Page page;    // empty: there is none
   const WebAccess web;
   const std::shared_ptr<Programs> kept_programs;
   Programs& programs;

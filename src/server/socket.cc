@@ -15,6 +15,7 @@
 #include "server/connection.h"
 #include "server/http.h"
 #include "server/http_serving.h"
+#include "server/tcp_stream.h"
 #include "server/tls_stream.h"
 
 namespace pie::server {
@@ -22,7 +23,7 @@ namespace {
 
 namespace ws = beast::websocket;
 using tcp = asio::ip::tcp;
-using Plain = beast::tcp_stream;
+using Plain = TcpStream;
 using Tls = beast::ssl_stream<TlsTcpStream>;
 
 constexpr size_t kKeptBufferBytes = 8ull << 10;  // a larger buffer is freed after each message
@@ -31,6 +32,9 @@ constexpr size_t kReadBytes = 256ull << 10;  // of a message at a time
 constexpr const char* kApiKey = "x-api-key";
 constexpr size_t kMostReasonBytes = 120;    // limit of a close frame
 constexpr size_t kMostControlFrames = 100;  // of a client within a second
+// What the stream may read for one part of a message, and of a client that is sent away.
+constexpr size_t kAllowedForPart = 2 * kReadBytes;
+constexpr size_t kAllowedWhileClosing = 64ull << 10;
 
 // Returns why a head is refused although Beast accepts it; empty if it is not refused. A proxy in
 // front of this server could see another end of the body, or another host, and pass on a request
@@ -129,7 +133,7 @@ class SocketOn final : public Socket,
  private:
   using Parser = typename HttpServing<Stream>::Parser;
 
-  beast::tcp_stream& Lowest() { return beast::get_lowest_layer(ws_); }
+  TcpStream& Lowest() { return beast::get_lowest_layer(ws_); }
 
   // The name by which its work takes turns.
   const std::string& turn() const {
@@ -182,7 +186,9 @@ class SocketOn final : public Socket,
         .secure = std::is_same_v<Stream, Tls>};
     if (asked.upgrade) return Upgrade(request, asked);
     auto to_serve = FindCall(service_, door_.get(), asked);
-    if (const auto* refused = std::get_if<HttpAnswer>(&to_serve)) return Refuse(*parser, *refused);
+    if (auto* refused = std::get_if<HttpAnswer>(&to_serve)) {
+      return Refuse(*parser, std::move(*refused));
+    }
     Call& call = std::get<Call>(to_serve);
     if (call.program.empty()) return Answer(*parser, AnswerHttp(service_, asked));
     Serve(parser, std::move(call));
@@ -263,31 +269,38 @@ class SocketOn final : public Socket,
 
   static std::string_view Text(beast::string_view view) { return {view.data(), view.size()}; }
 
-  void Answer(const Parser& parser, const HttpAnswer& answer) {
+  void Answer(const Parser& parser, HttpAnswer answer) {
     // The unread rest of a body would be taken for the next request.
-    Write(answer, parser.get().version(), parser.get().keep_alive() && parser.is_done(),
+    Write(std::move(answer), parser.get().version(), parser.get().keep_alive() && parser.is_done(),
           parser.get().method() == http::verb::head);
   }
-  void Refuse(const Parser& parser, const HttpAnswer& answer) {
-    Write(answer, parser.is_header_done() ? parser.get().version() : 11, false, false);
+  void Refuse(const Parser& parser, HttpAnswer answer) {
+    Write(std::move(answer), parser.is_header_done() ? parser.get().version() : 11, false, false);
   }
 
-  void Write(const HttpAnswer& answer, unsigned version, bool keep, bool head) {
-    auto response = std::make_shared<http::response<http::string_body>>(
-        static_cast<http::status>(answer.status), version);
-    response->set(http::field::server, "pie/" PIE_VERSION);
-    response->set(http::field::content_type, answer.type);
+  void Write(HttpAnswer answer, unsigned version, bool keep, bool head) {
+    struct Sending {
+      HttpAnswer answer;  // has the body of the response
+      http::response<http::span_body<const char>> response;
+    };
+    auto sending = std::make_shared<Sending>(std::move(answer));
+    auto& response = sending->response;
+    response.result(sending->answer.status);
+    response.version(version);
+    response.set(http::field::server, "pie/" PIE_VERSION);
+    response.set(http::field::content_type, sending->answer.type);
     // A document of this origin that had no policy could be used by scripts of an inferlet.
-    response->set("Content-Security-Policy", "default-src 'none'; sandbox");
-    for (const auto& [name, value] : answer.headers) response->set(name, value);
-    response->keep_alive(keep);
-    if (!head) response->body() = answer.body;
-    response->prepare_payload();
-    if (head) response->content_length(answer.body.size());
+    response.set("Content-Security-Policy", "default-src 'none'; sandbox");
+    for (const auto& [name, value] : sending->answer.headers) response.set(name, value);
+    response.keep_alive(keep);
+    const std::string_view content = sending->answer.content();
+    if (!head) response.body() = {content.data(), content.size()};
+    response.prepare_payload();
+    if (head) response.content_length(content.size());
     Lowest().expires_after(std::chrono::seconds(service_.limits.pong_timeout_secs));
-    http::async_write(ws_.next_layer(), *response,
-                      [self = this->shared_from_this(), response](beast::error_code error, size_t) {
-                        if (error || response->need_eof()) return self->CloseAtOnce();
+    http::async_write(ws_.next_layer(), response,
+                      [self = this->shared_from_this(), sending](beast::error_code error, size_t) {
+                        if (error || sending->response.need_eof()) return self->CloseAtOnce();
                         self->AwaitRequest();
                       });
   }
@@ -314,6 +327,7 @@ class SocketOn final : public Socket,
   void Read() {
     // A proof of the user may have been checked since the last message.
     if (connection_->known()) ws_.read_message_max(service_.limits.max_frame_bytes);
+    Lowest().rate_policy().Allow(kAllowedForPart);
     ws_.async_read_some(buffer_, kReadBytes,
                         [self = this->shared_from_this()](beast::error_code error, size_t) {
                           self->OnRead(error);
@@ -372,6 +386,7 @@ class SocketOn final : public Socket,
     }
     if (!closing_) return;
     closed_ = true;
+    Lowest().rate_policy().Allow(kAllowedWhileClosing);
     ws_.async_close(ws::close_reason(ws::close_code::policy_error, reason_),
                     [self = this->shared_from_this()](beast::error_code) {});
   }

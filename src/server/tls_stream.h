@@ -17,12 +17,13 @@
 #include <utility>
 
 #include "base/work_queue.h"
+#include "server/tcp_stream.h"
 
 namespace pie::server {
 
-class TlsTcpStream : public boost::beast::tcp_stream {
+class TlsTcpStream : public TcpStream {
  public:
-  using Base = boost::beast::tcp_stream;
+  using Base = TcpStream;
   using ErrorCode = boost::beast::error_code;
 
   explicit TlsTcpStream(boost::asio::ip::tcp::socket&& socket) : Base(std::move(socket)) {}
@@ -121,7 +122,7 @@ class TlsTcpStream : public boost::beast::tcp_stream {
 // the stream, and has one for its own type only.
 template <class Handler>
 void async_teardown(boost::beast::role_type role, TlsTcpStream& stream, Handler&& handler) {
-  boost::beast::async_teardown(role, static_cast<boost::beast::tcp_stream&>(stream),
+  boost::beast::async_teardown(role, static_cast<TcpStream&>(stream),
                                std::forward<Handler>(handler));
 }
 

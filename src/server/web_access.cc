@@ -10,6 +10,9 @@ namespace pie::server {
 namespace {
 
 constexpr size_t kMostNamedBytes = 128;  // of a header's value in an error
+// Clients choose the address and the inferlet of a policy, so few are kept, and of short addresses.
+constexpr size_t kMostPolicies = 256;
+constexpr size_t kMostPolicyKeyBytes = 512;
 
 // For documents whose place a policy cannot name. Without allow-same-origin they have an origin of
 // their own, and none of the server's answers can be read.
@@ -152,20 +155,38 @@ std::string PolicyOf(const Asked& asked, std::span<const std::string> prefixes) 
       places);
 }
 
-std::string NamedPlaceOf(const Asked& asked) {
-  constexpr std::string_view kLoopback = "[::1]";
+std::shared_ptr<const std::string> Policies::Of(const Asked& asked, std::string_view prefix) {
+  const std::string key = fmt::format("{}\n{}\n{}", asked.secure ? "s" : "", asked.host, prefix);
+  if (const auto found = made_.find(key); found != made_.end()) return found->second;
+  std::vector<std::string> all = {std::string(prefix)};
+  all.insert(all.end(), prefixes_.begin(), prefixes_.end());
+  auto made = std::make_shared<const std::string>(PolicyOf(asked, all));
+  if (made_.size() >= kMostPolicies) made_.clear();
+  if (key.size() <= kMostPolicyKeyBytes) made_[key] = made;
+  return made;
+}
+
+std::string WebAccess::NamedPlaceOf(const Asked& asked) const {
   // The certificate of a server with TLS need not have the other name.
   if (asked.secure || asked.method != "GET" || asked.fetch_mode != "navigate") return {};
-  if (HostOf(asked.host) != kLoopback || !asked.target.starts_with('/')) return {};
-  const std::string_view port = asked.host.substr(kLoopback.size());  // with its colon
+  const std::string address(HostOf(asked.host));
+  if (!address.starts_with('[') || !IsAddress(address)) return {};
+  const std::string_view port = asked.host.substr(address.size());  // with its colon
   if (!std::ranges::all_of(port, [](char c) { return c == ':' || (c >= '0' && c <= '9'); })) {
     return {};
   }
-  return fmt::format("http://localhost{}{}", port, asked.target);
+  if (!asked.target.starts_with('/')) return {};
+  if (IsThisMachine(address)) return fmt::format("http://localhost{}{}", port, asked.target);
+  const auto name = std::ranges::find_if(options_.hosts, [](const std::string& host) {
+    const bool is_address = IsAddress(host) || host.contains(':');  // also one without brackets
+    return CanBeNamed(host) && !is_address && !IsLocalName(host);
+  });
+  if (name == options_.hosts.end()) return {};
+  return fmt::format("http://{}{}{}", *name, port, asked.target);
 }
 
 std::string GuardedHead(const HeadGuard& guard, std::string_view lines) {
-  if (guard.policy.empty() && guard.reader.empty()) return std::string(lines);
+  if (guard.policy == nullptr && guard.reader.empty()) return std::string(lines);
   std::string head;
   while (!lines.empty()) {
     const size_t end = std::min(lines.find('\n'), lines.size() - 1) + 1;
@@ -177,9 +198,9 @@ std::string GuardedHead(const HeadGuard& guard, std::string_view lines) {
     if (!dropped) head += line;
   }
   if (!head.empty() && !head.ends_with('\n')) head += '\n';
-  if (!guard.policy.empty()) {
+  if (guard.policy != nullptr) {
     head +=
-        fmt::format("content-security-policy:{}\nx-content-type-options:nosniff\n", guard.policy);
+        fmt::format("content-security-policy:{}\nx-content-type-options:nosniff\n", *guard.policy);
   }
   if (!guard.reader.empty()) {
     head += fmt::format(

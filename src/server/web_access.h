@@ -6,6 +6,8 @@
 // no Origin. Immutable.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +43,10 @@ class WebAccess {
   // Returns the origin whose page may read the response. Empty: none but that of the server.
   std::string_view ReaderOf(const Asked& asked) const;
   bool Trusts(std::string_view program) const;
+  // Where a browser that opens a document at an IPv6 address should go instead, because a policy
+  // cannot name that address: from the loopback to localhost, and from others to the first name in
+  // the options. Empty: it may stay.
+  std::string NamedPlaceOf(const Asked& asked) const;
 
  private:
   bool IsNameOfServer(std::string_view host) const;
@@ -52,7 +58,8 @@ struct HeadGuard {
   // Whoever may install an inferlet chose it, and it shares the origin of the server's page. It may
   // not set what belongs to the whole origin.
   bool shares_origin = false;
-  std::string policy = {};  // the Content-Security-Policy that is added; empty: none
+  // The Content-Security-Policy that is added. Null: none.
+  std::shared_ptr<const std::string> policy = {};
   std::string reader = {};  // the origin whose page may read the response
 };
 // The policy that keeps scripts of an inferlet's document away from what belongs to the server's
@@ -60,9 +67,18 @@ struct HeadGuard {
 // servers.
 std::string PolicyOf(const Asked& asked, std::span<const std::string> prefixes);
 
-// Where a browser that opens a document at [::1] should go instead: to localhost, which a policy
-// can name. Empty: it may stay.
-std::string NamedPlaceOf(const Asked& asked);
+// The policies of documents. A policy lists all prefixes of the config, so it is made once for each
+// address of the server and each inferlet, and kept while there are few of them. IO thread.
+class Policies {
+ public:
+  explicit Policies(std::vector<std::string> prefixes) : prefixes_(std::move(prefixes)) {}
+  // The policy of documents of the inferlet that answers the paths below `prefix`.
+  std::shared_ptr<const std::string> Of(const Asked& asked, std::string_view prefix);
+
+ private:
+  std::vector<std::string> prefixes_;
+  std::map<std::string, std::shared_ptr<const std::string>, std::less<>> made_;
+};
 
 // `lines` have the form `name:value`.
 std::string GuardedHead(const HeadGuard& guard, std::string_view lines);

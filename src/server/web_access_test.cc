@@ -1,5 +1,6 @@
 #include "server/web_access.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace pie::server {
@@ -68,19 +69,53 @@ TEST(WebAccessTest, DocumentsAtTheIpv6LoopbackMoveToTheNameThatPoliciesKnow) {
   Asked asked{.target = "/apps/chat/?a=b", .host = "[::1]:8080"};
   asked.method = "GET";
   asked.fetch_mode = "navigate";
-  EXPECT_EQ(NamedPlaceOf(asked), "http://localhost:8080/apps/chat/?a=b");
+  const WebAccess nameless({}, "::");
+  EXPECT_EQ(nameless.NamedPlaceOf(asked), "http://localhost:8080/apps/chat/?a=b");
   for (const char* host :
        {"localhost:8080", "127.0.0.1:8080", "[fe80::1]:8080", "[::1", "[::1]:80@evil.example"}) {
     Asked other = asked;
     other.host = host;
-    EXPECT_EQ(NamedPlaceOf(other), "") << host;
+    EXPECT_EQ(nameless.NamedPlaceOf(other), "") << host;
   }
   Asked other = asked;
   other.fetch_mode = "cors";  // what a script asks for stays where it is
-  EXPECT_EQ(NamedPlaceOf(other), "");
+  EXPECT_EQ(nameless.NamedPlaceOf(other), "");
   other = asked;
   other.secure = true;
-  EXPECT_EQ(NamedPlaceOf(other), "");
+  EXPECT_EQ(nameless.NamedPlaceOf(other), "");
+}
+
+TEST(WebAccessTest, DocumentsAtOtherIpv6AddressesMoveToANameOfTheServer) {
+  const WebAccess named({.hosts = {"[2001:db8::1]", "192.0.2.1", "pie.example", "b.example"}},
+                        "::");
+  Asked asked{.method = "GET", .target = "/apps/chat/", .host = "[2001:db8::1]:8080"};
+  asked.fetch_mode = "navigate";
+  EXPECT_EQ(named.NamedPlaceOf(asked), "http://pie.example:8080/apps/chat/");
+  for (const char* host :
+       {"pie.example:8080", "192.0.2.1", "[2001:db8::1]:80@evil.example", "[x]"}) {
+    Asked other = asked;
+    other.host = host;
+    EXPECT_EQ(named.NamedPlaceOf(other), "") << host;
+  }
+}
+
+TEST(WebAccessTest, APolicyIsMadeOnceForAnAddressAndAnInferlet) {
+  const std::vector<std::string> prefixes = {"/v1"};
+  Policies policies(prefixes);
+  const Asked asked{.host = "localhost:80"};
+  const auto policy = policies.Of(asked, "/apps/a");
+  EXPECT_EQ(*policy, PolicyOf(asked, std::vector<std::string>{"/apps/a", "/v1"}));
+  EXPECT_EQ(policies.Of(asked, "/apps/a"), policy);
+  EXPECT_NE(*policies.Of(asked, "/apps/b"), *policy);
+  EXPECT_NE(*policies.Of({.host = "localhost:81"}, "/apps/a"), *policy);
+  EXPECT_NE(*policies.Of({.host = "localhost:80", .secure = true}, "/apps/a"), *policy);
+  // Addresses that clients make up do not gather.
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string host = fmt::format("h{}", i);
+    const auto one = policies.Of({.host = host}, "/apps/a");
+    EXPECT_NE(one->find(host + "/apps/a/"), std::string::npos);
+  }
+  EXPECT_NE(policies.Of(asked, "/apps/a"), policy) << "it was forgotten and made again";
 }
 
 TEST(WebAccessTest, DocumentsOfInferletsReachTheirOwnPaths) {
@@ -124,7 +159,8 @@ TEST(WebAccessTest, HeadersOfInferlets) {
   EXPECT_EQ(GuardedHead({.reader = "https://a.example"}, "Access-Control-Allow-Origin:*\nx:y"),
             "x:y\naccess-control-allow-origin:https://a.example\n"
             "access-control-expose-headers:*\nvary:Origin\n");
-  const HeadGuard guard{.shares_origin = true, .policy = "sandbox"};
+  const HeadGuard guard{.shares_origin = true,
+                        .policy = std::make_shared<const std::string>("sandbox")};
   EXPECT_EQ(GuardedHead(guard, head),
             "Content-Type:text/html\nAccess-Control-Allow-Origin:*\nX-A:b\n"
             "content-security-policy:sandbox\nx-content-type-options:nosniff\n");

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
+import os
 import socket
 import ssl
+import struct
 import sys
 import time
 
@@ -336,6 +339,62 @@ def test_a_flood_of_control_frames_ends_the_connection(attacked, on):
 
 
 # --- the disk
+
+
+def open_websocket(port: int) -> socket.socket:
+    """A connection that may send frames as it likes."""
+    key = base64.b64encode(os.urandom(16)).decode()
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.sendall(
+        f"GET / HTTP/1.1\r\nHost: localhost:{port}\r\nUpgrade: websocket\r\n"
+        f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n"
+        "\r\n".encode()
+    )
+    assert connection.recv(4096).startswith(b"HTTP/1.1 101")
+    return connection
+
+
+TAKEN_MOST = 24 * MIB  # what the buffers of the system may hold for a connection
+
+
+def taken_of(connection: socket.socket, frames: bytes) -> int:
+    """Sends these frames again and again. Returns how many bytes were taken until the connection
+    was broken, or nothing was taken for a while, or it was far too much."""
+    connection.settimeout(2)
+    taken = 0
+    with contextlib.suppress(OSError):
+        while taken < 4 * TAKEN_MOST:
+            taken += connection.send(frames[taken % len(frames) :])
+    return taken
+
+
+@pytest.mark.parametrize("after", ["refusal", "nothing"])
+def test_floods_that_make_no_message_are_hardly_read(start, on, after):
+    """Users take turns by message, so what is no message must not take the server's time."""
+    server = start(config="[server]\nauth_timeout_secs = 3\n")
+
+    def flood() -> int:
+        with open_websocket(server.port) as connection:
+            if after == "nothing":
+                # A message whose fragments are all empty.
+                connection.sendall(b"\x02\x80\0\0\0\0")
+                return taken_of(connection, b"\x00\x80\0\0\0\0" * 10_000)
+            connection.sendall(b"\x81\x80\0\0\0\0")  # an empty text: messages must be binary
+            closing = connection.recv(4096)
+            assert closing[0] == 0x88 and b"must be binary" in closing
+            message = b"\x82\xff" + struct.pack(">Q", 65536) + bytes(4 + 65536)
+            return taken_of(connection, message * 16)
+
+    async def scenario():
+        async with await RawClient.connect(server.uri, "neighbour") as neighbour:
+            await install_once(neighbour, "hostile-guest", HOSTILE_MANIFEST)
+            results = asyncio.gather(*(asyncio.to_thread(flood) for _ in range(8)))
+            while not results.done():
+                await generate(neighbour)
+            assert max(await results) < TAKEN_MOST, [taken >> 20 for taken in await results]
+
+    on(scenario())
+    assert server.stop() == 0
 
 
 def test_failing_http_inferlets_do_not_fill_the_log(start, on):
