@@ -25,9 +25,10 @@ def frame(**fields: object) -> bytes:
     """A message as a WebSocket frame of a client, with a mask of zeros."""
     payload = msgpack.packb(fields)
     size = len(payload)
-    head = struct.pack("BB", 0x82, 0x80 | size)
     if size > 125:
         head = struct.pack(">BBH", 0x82, 0x80 | 126, size)
+    else:
+        head = struct.pack("BB", 0x82, 0x80 | size)
     return head + bytes(4) + payload
 
 

@@ -148,11 +148,12 @@ async fn main(input: Input) -> Result<String> {
         }
         "wait_for_pass_forever" => {
             // Runs passes without end, so that a cancellation arrives during one.
-            let mut ctx = Context::new(&model)?;
-            ctx.append(&[97]);
-            let endless = ctx.generate(Sampler::Argmax).ignore_eos();
-            endless.collect_tokens().await?;
-            Ok("ended".into())
+            loop {
+                let mut ctx = Context::new(&model)?;
+                ctx.append(&[97]);
+                let endless = ctx.generate(Sampler::Argmax).ignore_eos();
+                endless.collect_tokens().await.ok(); // until the context is full
+            }
         }
         "poll_nothing" => {
             poll(&[]);

@@ -1,0 +1,17 @@
+(component
+  (core module $m
+    (memory (export "memory") 16384)
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) i32.const 1024)
+    (func $s (loop $l (memory.fill (i32.const 0) (i32.const 7) (i32.const 1073741824)) (br $l)))
+    (start $s)
+    (func (export "run") (param i32 i32) (result i32) i32.const 0))
+  (core instance $i (instantiate $m))
+
+  (type $result (result string (error string)))
+  (func $run (param "input" string) (result $result)
+    (canon lift (core func $i "run") (memory $i "memory") (realloc (func $i "realloc"))))
+  (component $made
+    (import "f" (func $f (param "input" string) (result (result string (error string)))))
+    (export "run" (func $f)))
+  (instance $exported (instantiate $made (with "f" (func $run))))
+  (export "pie:start-fills/run" (instance $exported)))

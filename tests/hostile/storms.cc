@@ -1,0 +1,34 @@
+// Attacks that repeat something small as often as they can: messages, timers, launches, forks,
+// chains.
+#include "availability.h"
+
+namespace pie::host {
+namespace {
+
+// The attackers run until the end of the test.
+class Storms : public Availability,
+               public testing::WithParamInterface<std::pair<const char*, int>> {};
+
+TEST_P(Storms, HoldUpNobody) {
+  const auto [mode, n] = GetParam();
+  // A batch takes longer on the device than the engine's work for it, as on a real one.
+  StartEngine({}, {.max_batch_members = 64, .latency_us = 200});
+  Beside([&] {
+    for (int i = 0; i < 6; ++i) Attack(mode, n);
+  });
+  for (const auto& attacker : attackers_) {
+    EXPECT_FALSE(attacker->exit()) << attacker->exit()->text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Availability, Storms,
+    testing::Values(std::pair{"broadcast_storm", 2'500}, std::pair{"ping_pong", 8},
+                    std::pair{"timer_storm", 20'000}, std::pair{"trap_storm", 1 << 20},
+                    std::pair{"churn_memory", 200 << 20}, std::pair{"fork_chain", 300},
+                    std::pair{"suspend_storm", 3'000}, std::pair{"hold_chains", 500},
+                    std::pair{"wait_alike", 500}, std::pair{"send_files", 16 << 20}),
+    [](const auto& one) { return std::string(one.param.first); });
+
+}  // namespace
+}  // namespace pie::host
