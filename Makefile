@@ -51,8 +51,10 @@ dist: build ## pack an installation into build/pie-VERSION-linux-MACHINE.tar.gz
 test: setup-test build ## run all tests: C++, bakery, and inferlets of every language end to end
 	@$(PYTHON) scripts/run_tests.py
 
-conformance: build ## run every name of the reference documents in every language: build/conformance.json
+conformance: build ## run every name of the reference documents in every language, on the dummy and the default model
 	@$(PYTHON) scripts/conformance.py
+	@$(PYTHON) scripts/build_guests.py $(patsubst %,conformance-%,rust python typescript cpp)
+	@PIE_CONFORMANCE_MODEL=default $(PYTHON) -m pytest -q -k languages_agree tests/e2e/test_conformance.py
 
 test-cuda: ## the tests of the CUDA device; they say so where there is no GPU
 	@$(MAKE) CUDA=1 build

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Runs every row of the reference documents in every language on the dummy model, and counts.
+"""Runs every row of the reference documents in every language, and counts. All rows run twice: on
+the dummy model, and on the default model.
 
-    conformance.py                  builds, runs, prints the table, writes build/conformance.json
+    conformance.py                  builds, runs, prints the tables, writes build/conformance.json
     conformance.py python rust      runs only these languages, and writes nothing
 
 The rows are in sdk/conformance/reference (see sdk/conformance/README.md). The file is
-{document: {language: {total, match}}}. Rows that a document excuses a language from do not count.
+{document: {language: {total, match}}}; a row matches if it holds on both models. Rows that a
+document excuses a language from do not count.
 """
 
 from __future__ import annotations
@@ -54,10 +56,14 @@ def check_types(folder: Path) -> None:
         raise SystemExit(f"javascript: the rows do not compile\n{done.stdout}")
 
 
-def run(component: Path, manifest: Path, given: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run(
+    component: Path, manifest: Path, given: dict[str, str | bool], *, real: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program of the rows on the dummy model, or on the default model."""
     with tempfile.TemporaryDirectory() as home:
         (Path(home) / "config.toml").write_text("[runtime]\nallow_fs = true\n")
-        command = [PIE, "run", "--dummy", "--path", component, "--manifest", manifest]
+        device = [] if real else ["--dummy"]
+        command = [PIE, "run", *device, "--path", component, "--manifest", manifest]
         return subprocess.run(
             [*command, "--input", json.dumps(given)],
             env={**os.environ, "PIE_HOME": home},
@@ -68,13 +74,15 @@ def run(component: Path, manifest: Path, given: dict[str, str]) -> subprocess.Co
         )
 
 
-def failures(language: str, rows: list[Row]) -> dict[str, str]:
-    """The rows that do not hold in a language: key → what went wrong."""
+def failures(language: str, rows: list[Row], *, real: bool = False) -> dict[str, str]:
+    """The rows that do not hold in a language, on one of the models: key → what went wrong."""
     component, manifest = build(language, rows), PROJECTS / language / "Pie.toml"
-    done = run(component, manifest, {})
+    done = run(component, manifest, {"real": True} if real else {}, real=real)
     if done.returncode != 0:
         raise SystemExit(f"{language}: the rows did not run\n{done.stderr}{done.stdout}")
     errors = json.loads(done.stdout)["errors"]
+    if real:
+        return errors
     failed = run(component, manifest, {"fail": _MESSAGE})
     if failed.returncode != 1 or _MESSAGE not in failed.stderr:
         for row in rows:
@@ -115,16 +123,18 @@ def main() -> int:
     rows = read_rows()
     by_key = {row.key: row for row in rows}
     chosen = args.languages or list(LANGUAGES.values())
-    errors = {language: failures(language, rows) for language in chosen}
-    for language, failed in errors.items():
-        for key, text in failed.items():
-            row = by_key[key]
-            print(f"{language}: {row.name} ({', '.join(row.cites)}): {text}")
-    counts = count(rows, errors)
-    print(table(counts))
+    both: dict[str, dict[str, str]] = {language: {} for language in chosen}
+    for model, real in (("the dummy model", False), ("the default model", True)):
+        errors = {language: failures(language, rows, real=real) for language in chosen}
+        for language, failed in errors.items():
+            both[language] |= failed
+            for key, text in failed.items():
+                row = by_key[key]
+                print(f"{language}: {row.name} ({', '.join(row.cites)}): {text}")
+        print(f"on {model}:\n{table(count(rows, errors))}\n", flush=True)
     if not args.languages:
-        OUT.write_text(json.dumps(counts, indent=2) + "\n")
-    return 1 if any(errors.values()) else 0
+        OUT.write_text(json.dumps(count(rows, both), indent=2) + "\n")
+    return 1 if any(both.values()) else 0
 
 
 if __name__ == "__main__":

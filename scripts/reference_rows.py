@@ -1,8 +1,9 @@
 """The rows of sdk/conformance/reference: what the reference documents name, in four languages.
 
 A row is one function, property, option, default, event or error, with the lines that name it and a
-few lines of code a language that use it as the documents say. This module reads the rows and
-writes one program a language that runs them all.
+few lines of code a language that use it as the documents say. A row whose values are those of the
+dummy model also says in each language what holds on the default model. This module reads the rows
+and writes one program a language that runs them all.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _OLDER = "003"  # a document of the Python SDK alone
 _HEAD = re.compile(
     r"= (?P<name>[^|<]+?)\s*(?:<\s*(?P<base>\w+)|\|(?P<cites>[^|]*)\|(?P<third>.*))?$"
 )
-_LINE = re.compile(r"(?P<language>py|rs|js|cpp)(?P<kind>[:-]) ?(?P<text>.*)$")
+_LINE = re.compile(r"(?P<language>py|rs|js|cpp)(?P<kind>[:@-]) ?(?P<text>.*)$")
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Row:
     cites: tuple[str, ...]  # document:line
     givens: tuple[str, ...] = ()
     code: dict[str, str] = field(default_factory=dict)
+    real: dict[str, str] = field(default_factory=dict)  # its code on a real model, if it differs
     excused: dict[str, str] = field(default_factory=dict)  # why a language has no such name
 
     @property
@@ -51,12 +53,14 @@ def read_rows() -> list[Row]:
     """All rows. A row without a language's code says why, or is about the older Python API."""
     rows = []
     for group in FILES:
-        for head, code, excused in _sections(FOLDER / f"{group}.rows"):
+        for head, code in _sections(FOLDER / f"{group}.rows"):
             cites = tuple(head["cites"].split())
             row = Row(f"r{len(rows):03}", group, head["name"], cites, tuple(head["third"].split()))
-            row.code, row.excused = code, excused
+            row.code, row.real, row.excused = code[":"], code["@"], code["-"]
+            if row.real and row.real.keys() != row.code.keys():
+                raise ValueError(f"{group}.rows: '{row.name}' has no real form in some language")
             for language in LANGUAGES.values():
-                if language in code or language in excused:
+                if language in row.code or language in row.excused:
                     continue
                 if row.documents != {_OLDER}:
                     raise ValueError(f"{group}.rows: '{row.name}' has nothing for {language}")
@@ -65,16 +69,20 @@ def read_rows() -> list[Row]:
     return rows
 
 
-def _sections(path: Path) -> Iterable[tuple[dict[str, str], dict[str, str], dict[str, str]]]:
-    sections: list[tuple[dict[str, str], dict[str, str], dict[str, str]]] = []
+# The lines of a row by their kind, and then by language: `:` is code, `@` code for a real model,
+# `-` the reason why there is none.
+_Lines = dict[str, dict[str, str]]
+
+
+def _sections(path: Path) -> Iterable[tuple[dict[str, str], _Lines]]:
+    sections: list[tuple[dict[str, str], _Lines]] = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         if head := _HEAD.match(line):
-            sections.append((head.groupdict(default=""), {}, {}))
+            sections.append((head.groupdict(default=""), {":": {}, "@": {}, "-": {}}))
         elif (part := _LINE.match(line)) and sections:
-            _, code, excused = sections[-1]
-            into, language = code if part["kind"] == ":" else excused, LANGUAGES[part["language"]]
+            into, language = sections[-1][1][part["kind"]], LANGUAGES[part["language"]]
             into[language] = (
                 f"{into[language]}\n{part['text']}" if language in into else part["text"]
             )
@@ -84,13 +92,12 @@ def _sections(path: Path) -> Iterable[tuple[dict[str, str], dict[str, str], dict
 
 
 def _givens() -> dict[str, tuple[str, dict[str, str]]]:
-    return {
-        head["name"]: (head["base"], code) for head, code, _ in _sections(FOLDER / "givens.rows")
-    }
+    sections = _sections(FOLDER / "givens.rows")
+    return {head["name"]: (head["base"], code[":"]) for head, code in sections}
 
 
-def _body(row: Row, language: str, givens: dict[str, tuple[str, dict[str, str]]]) -> str:
-    """What the row asks for, each thing once, and then its code."""
+def _body(row: Row, code: str, language: str, givens: dict[str, tuple[str, dict[str, str]]]) -> str:
+    """What the row asks for, each thing once, and then the code."""
     parts: list[str] = []
     done: set[str] = set()
 
@@ -98,22 +105,37 @@ def _body(row: Row, language: str, givens: dict[str, tuple[str, dict[str, str]]]
         if name in done or name not in givens:
             return
         done.add(name)
-        base, code = givens[name]
+        base, given = givens[name]
         if base:
             add(base)
-        parts.append(code[language])
+        parts.append(given[language])
 
     for name in row.givens:
         add(name)
-    return "\n".join([*parts, row.code[language]])
+    return "\n".join([*parts, code])
+
+
+@dataclass
+class Program:
+    """The rows in one language, by their keys."""
+
+    bodies: dict[str, str] = field(default_factory=dict)
+    real: dict[str, str] = field(default_factory=dict)  # those that differ on a real model
+    run: list[str] = field(default_factory=list)  # the others are only compiled
+    groups: dict[str, str] = field(default_factory=dict)  # the file of each
 
 
 def write_project(language: str, folder: Path, rows: list[Row]) -> None:
     """Writes the program of a language, as a project for bakery."""
     givens = _givens()
-    bodies = {row.key: _body(row, language, givens) for row in rows if language in row.code}
-    run = [row.key for row in rows if language in row.code and not row.only_compiled]
-    files = _WRITERS[language](rows, bodies, run)
+    program = Program()
+    for row in rows:
+        for into, code in ((program.bodies, row.code), (program.real, row.real)):
+            if language in code:
+                into[row.key] = _body(row, code[language], language, givens)
+    program.run = [row.key for row in rows if language in row.code and not row.only_compiled]
+    program.groups = {row.key: row.group for row in rows}
+    files = _WRITERS[language](program)
     write_files(folder, {**files, "Pie.toml": manifest("reference")})
 
 
@@ -166,26 +188,33 @@ def harness(name: str, rows: str) -> str:
     return re.sub(r"^(#|//) \{rows\}$", lambda _: rows, text, flags=re.MULTILINE)
 
 
-def _python(rows: list[Row], bodies: dict[str, str], run: list[str]) -> dict[str, str]:
+def _python(program: Program) -> dict[str, str]:
     functions = [
-        f"async def row_{key}(model):\n{textwrap.indent(body, '    ')}\n"
+        f"async def {prefix}_{key}(model):\n{textwrap.indent(body, '    ')}\n"
+        for prefix, bodies in (("row", program.bodies), ("real", program.real))
         for key, body in bodies.items()
     ]
     return {"main.py": harness("python.py", "\n\n".join(functions))}
 
 
-def _rust(rows: list[Row], bodies: dict[str, str], run: list[str]) -> dict[str, str]:
+def _rust(program: Program) -> dict[str, str]:
     functions = [
-        f"async fn row_{key}(model: &Model) -> Result<()> {{\n{body}\n;Ok(())\n}}\n"
+        f"async fn {prefix}_{key}(model: &Model) -> Result<()> {{\n{body}\n;Ok(())\n}}\n"
+        for prefix, bodies in (("row", program.bodies), ("real", program.real))
         for key, body in bodies.items()
     ]
+
+    def call(key: str) -> str:
+        if key not in program.real:
+            return f"row_{key}(model).await"
+        return f"if real {{ real_{key}(model).await }} else {{ row_{key}(model).await }}"
+
     calls = "".join(
-        f"    if let Err(error) = row_{key}(model).await "
-        f'{{ errors.insert("{key}".into(), error); }}\n'
-        for key in run
+        f'    if let Err(error) = ({{ {call(key)} }}) {{ errors.insert("{key}".into(), error); }}\n'
+        for key in program.run
     )
     functions.append(
-        "async fn all_rows(model: &Model, errors: &mut BTreeMap<String, String>) {\n"
+        "async fn all_rows(model: &Model, real: bool, errors: &mut BTreeMap<String, String>) {\n"
         + calls
         + "}\n"
     )
@@ -193,46 +222,53 @@ def _rust(rows: list[Row], bodies: dict[str, str], run: list[str]) -> dict[str, 
     return {"Cargo.toml": rust_manifest("reference"), "src/lib.rs": library}
 
 
-def _javascript(rows: list[Row], bodies: dict[str, str], run: list[str]) -> dict[str, str]:
+def _javascript(program: Program) -> dict[str, str]:
     functions = []
-    for key, body in bodies.items():
-        function = f"async (model: Model): Promise<void> => {{\n{body}\n}};"
-        functions.append(
-            f"rows['{key}'] = {function}\n" if key in run else f"void ({function[:-1]});\n"
-        )
+    for table, bodies in (("rows", program.bodies), ("real", program.real)):
+        for key, body in bodies.items():
+            function = f"async (model: Model): Promise<void> => {{\n{body}\n}};"
+            functions.append(
+                f"{table}['{key}'] = {function}\n"
+                if key in program.run
+                else f"void ({function[:-1]});\n"
+            )
     return {
         "index.ts": harness("javascript.ts", "\n".join(functions)),
         **typescript_project("reference", "index.ts"),
     }
 
 
-def _cpp(rows: list[Row], bodies: dict[str, str], run: list[str]) -> dict[str, str]:
+def _cpp(program: Program) -> dict[str, str]:
     files = {
         "src/harness.h": (FOLDER / "harness" / "cpp.h").read_text(),
         "src/main.cpp": (FOLDER / "harness" / "cpp.cpp").read_text(),
     }
-    groups = [group for group in FILES if any(r.group == group and r.key in bodies for r in rows)]
+    groups = [group for group in FILES if group in program.groups.values()]
+    names: dict[str, list[str]] = {"Row": [], "Real": []}
     for group in groups:
-        keys = [row.key for row in rows if row.group == group and row.key in bodies]
-        functions = [
-            f"[[maybe_unused]] Task<Result<void>> Row_{key}(const Model& model) {{\n"
-            f"{bodies[key]}\nco_return {{}};\n}}\n"
-            for key in keys
-        ]
-        table = ", ".join(f'{{"{key}", Row_{key}}}' for key in keys if key in run)
-        files[f"src/{group}.cpp"] = (
-            '#include "harness.h"\n\n#pragma clang diagnostic ignored "-Wunused"\n\nnamespace {\n\n'
-            + "\n".join(functions)
-            + f"\n}}  // namespace\n\nRows {group.capitalize()}Rows() {{\nreturn {{{table}}};\n}}\n"
-        )
-    names = [f"{group.capitalize()}Rows" for group in groups]
-    files["src/rows.cpp"] = (
-        '#include "harness.h"\n\n'
-        + "".join(f"Rows {name}();\n" for name in names)
-        + "\nRows AllRows() {\nRows all;\n"
-        + "".join(f"all.merge({name}());\n" for name in names)
-        + "return all;\n}\n"
-    )
+        text = '#include "harness.h"\n\n#pragma clang diagnostic ignored "-Wunused"\n\n'
+        for prefix, bodies in (("Row", program.bodies), ("Real", program.real)):
+            keys = [key for key in bodies if program.groups[key] == group]
+            functions = "\n".join(
+                f"[[maybe_unused]] Task<Result<void>> {prefix}_{key}(const Model& model) {{\n"
+                f"{bodies[key]}\nco_return {{}};\n}}\n"
+                for key in keys
+            )
+            table = ", ".join(f'{{"{key}", {prefix}_{key}}}' for key in keys if key in program.run)
+            name = f"{group.capitalize()}{prefix}s"
+            names[prefix].append(name)
+            text += (
+                f"namespace {{\n\n{functions}\n}}  // namespace\n\n"
+                f"Rows {name}() {{\nreturn {{{table}}};\n}}\n"
+            )
+        files[f"src/{group}.cpp"] = text
+    rows = '#include "harness.h"\n\n'
+    for function, made in (("AllRows", names["Row"]), ("RealRows", names["Real"])):
+        rows += "".join(f"Rows {name}();\n" for name in made)
+        rows += f"\nRows {function}() {{\nRows all;\n"
+        rows += "".join(f"all.merge({name}());\n" for name in made)
+        rows += "return all;\n}\n"
+    files["src/rows.cpp"] = rows
     return files
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bakery.languages import cpp
+from bakery.languages import cpp, cpp_lines
 from bakery.project import Manifest, Project
 
 _OWN_ERROR = """\
@@ -85,4 +85,11 @@ def test_line_tables_are_removed_and_names_stay():
 
     start, code, names = b"\0asm\1\0\0\0", b"\x0a\x01\x00", custom(b"name", 300)
     module = start + custom(b".debug_line", 200) + code + custom(b".debug_info", 1) + names
-    assert cpp._without_line_tables(module) == start + code + names
+    assert cpp_lines.without_debug_information(module) == start + code + names
+    assert cpp_lines.lines_section(start + code + names, Path("/")) == b""
+
+
+def test_rows_are_written_where_something_changes():
+    rows = [(9, 1, 4), (0, 0, 0), (5, 1, 4), (2, 1, 3), (2, 1, 4)]
+    made = cpp_lines._encode(["a.cpp"], {300: rows, 301: [(0, 1, 200)]})
+    assert made == bytes([1, 1, 5, *b"a.cpp", 2, 0xAC, 2, 2, 0, 0, 0, 2, 1, 4, 1, 1, 0, 1, 0xC8, 1])

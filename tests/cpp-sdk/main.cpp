@@ -1,5 +1,8 @@
 // Runs one group of checks and returns their faults, or does what the engine must survive.
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <vector>
 
 #include "checks.h"
 
@@ -56,7 +59,51 @@ void CheckTexts(Faults& faults) {
 
 // libc++'s checks end the run, and the backtrace names this function.
 [[gnu::noinline]] int PickFrom(const std::vector<int>& numbers, size_t index) {
-  return numbers.at(index);
+  return numbers.at(index);  // crash: range
+}
+
+// Recurses until the stack is full.
+[[gnu::noinline]] std::string Deeper(const std::vector<int>& numbers) {  // crash: deep
+  std::vector<int> more = numbers;
+  more.push_back(1);
+  return Deeper(more) + std::to_string(more.size());
+}
+
+// Inlined wherever it is called: the line of the call is that of the caller's frame.
+inline int Unwrapped(const std::optional<int>& number) {
+  return *number;  // crash: optional
+}
+
+// An instruction that traps. The compiler of the engine may make one of a condition and a trap.
+[[gnu::noinline]] void Trap() {
+  __builtin_trap();  // crash: trap
+}
+
+// Ends the run in the way that it is told.
+Result<Json> Crash(const std::string& how) {
+  std::vector<int> numbers{1, 2};
+  if (how == "abort") {
+    std::abort();  // crash: abort
+  }
+  if (how == "optional") {
+    return Unwrapped(std::nullopt);
+  }
+  if (how == "index") {
+    return numbers[how.size()];  // crash: index
+  }
+  if (how == "number") {
+    return std::stoi(how);  // crash: number
+  }
+  if (how == "trap") {
+    Trap();
+  }
+  if (how == "memory") {
+    return *reinterpret_cast<volatile int*>(0xFFFFFF00);  // crash: memory
+  }
+  if (how == "deep") {
+    return Error(Deeper(numbers));
+  }
+  return Error("there is no crash " + how);
 }
 
 // The texts of errors of MCP servers.
@@ -85,6 +132,8 @@ Task<Result<Json>> Main(Json input) {
     std::printf("one line\nand a part");
   } else if (group == "range") {
     co_return PickFrom({1, 2}, group.size());
+  } else if (group == "crash") {
+    co_return Crash(PIE_TRY(input.Get<std::string>("how")));
   } else if (group == "deadlock") {
     co_await Never();
   } else {

@@ -13,6 +13,7 @@
 //   {"encode": text}, {"decode": tokens, special ones by name}             → {"tokens"}, {"text"}
 //   {"held": tokens, "tools": [schemas]}
 //       → {"taken"}: how many of them the grammar of calls takes; null if they do not complete it
+//   {"held": tokens, "answer": text}: the same of the grammar of thoughts with the answer behind
 //   {"reasoning": [[tokens], …], "options": {…}}, {"calls": [[tokens], …]}
 //       → {"events"}, one per list
 // Without a "template" the file's own is used.
@@ -174,10 +175,20 @@ Result<json> Decode(const Model& model, const json& request) {
   return json{{"events", events}};
 }
 
+Result<std::optional<pie::Grammar>> HoldingGrammar(const ChatTemplate& chat, const json& request) {
+  if (request.contains("tools")) {
+    return pie::Grammar::OfCalls(chat, request["tools"].get<std::vector<std::string>>());
+  }
+  if (!chat.reasoning()) return std::nullopt;
+  const pie::ReasoningFormat& format = *chat.reasoning();
+  const std::string& rules = format.begins_inside ? format.rules_inside : format.rules;
+  return PIE_TRY(pie::Grammar::FromEbnf("start: thoughts answer\n" + rules +
+                                        "answer: " + request["answer"].dump() + "\n"));
+}
+
 Result<json> Hold(const Model& model, const json& request) {
-  const auto tools = request["tools"].get<std::vector<std::string>>();
-  const auto grammar = PIE_TRY(pie::Grammar::OfCalls(*model.chat, tools));
-  if (!grammar) return pie::Fail(pie::Code::kInvalid, "there is no grammar of calls");
+  const auto grammar = PIE_TRY(HoldingGrammar(*model.chat, request));
+  if (!grammar) return pie::Fail(pie::Code::kInvalid, "there is no grammar of this");
   pie::Matcher matcher = PIE_TRY(pie::Matcher::Make(pie::GrammarVocabulary(model), *grammar));
   json taken;
   size_t count = 0;

@@ -201,6 +201,8 @@ def test_reasoning(family: Family, ours: Templates, theirs: HuggingFace, field: 
     shown = "".join(text for kind, text in events if kind == "delta")
     assert events[kinds.index("complete")][1] == "because\n\nof it"
     assert "because\n\nof it".startswith(shown)
+    # Whatever the template writes between the thoughts and the answer, the rules have it.
+    assert ours.ask(held=of_model, answer="so it is")["taken"], ours.ask(decode=of_model)
 
 
 def test_nobody_speaks_in_special_tokens(family: Family, ours: Templates, theirs: HuggingFace):

@@ -219,7 +219,8 @@ impl Launch {
             return (ExitKind::Cancelled, format!("{error}"));
         }
         let quotes_panic = matches!(self.task, Task::Run(_));
-        Self::trapped(describe(error, store, stdio, quotes_panic))
+        let lines = self.program.lines.as_ref();
+        Self::trapped(describe(error, store, stdio, lines, quotes_panic))
     }
 
     async fn run_until_cancelled(&self, runtime: &Runtime) -> Ended {

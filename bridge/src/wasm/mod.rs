@@ -9,6 +9,7 @@ mod http_errors;
 mod http_in;
 pub mod http_out;
 mod instance;
+mod lines;
 mod polling;
 mod program;
 mod quota;

@@ -1,5 +1,6 @@
 //! A program: a component that is compiled and linked, and whose entry point was found: `run`, or the handler of HTTP requests.
 //! A large component first runs on code of the quick compiler, until `pie_program_optimise` has compiled it again.
+use super::lines::Lines;
 use super::runtime::{Runtime, Tier};
 use super::store::Guest;
 use crate::abi::{guarded, pie_out_text, Out, Str};
@@ -37,6 +38,8 @@ pub struct Code {
 
 pub struct Program {
     pub runtime: Arc<Runtime>,
+    /// For the backtraces of instances that trap.
+    pub lines: Option<Lines>,
     /// The best code so far.
     code: RwLock<Arc<Code>>,
 }
@@ -66,7 +69,7 @@ impl Program {
         if let Some(component) = cached {
             phase(LoadPhase::Cached);
             let code = Code::link(tier, &component)?;
-            return Ok(Some(Program::new(runtime, code)));
+            return Ok(Some(Program::new(runtime, code, bytes)));
         }
         if !may_compile {
             return Ok(None);
@@ -78,17 +81,20 @@ impl Program {
             let first = quick.and_then(|t| Some((t, compile(&runtime, t, bytes, owner).ok()?)));
             if let Some((tier, component)) = first {
                 let code = Code::link(tier, &component)?;
-                return Ok(Some(Program::new(runtime, code)));
+                return Ok(Some(Program::new(runtime, code, bytes)));
             }
         }
         let component = compile(&runtime, tier, bytes, owner)?;
         let code = Code::link(tier, &component)?;
-        Ok(Some(Program::new(runtime, code)))
+        Ok(Some(Program::new(runtime, code, bytes)))
     }
 
-    fn new(runtime: Arc<Runtime>, code: Code) -> Arc<Program> {
-        let code = RwLock::new(Arc::new(code));
-        Arc::new(Program { runtime, code })
+    fn new(runtime: Arc<Runtime>, code: Code, component: &[u8]) -> Arc<Program> {
+        Arc::new(Program {
+            runtime,
+            lines: Lines::of(component),
+            code: RwLock::new(Arc::new(code)),
+        })
     }
 
     fn wants_optimising(&self) -> bool {
@@ -314,7 +320,9 @@ pub extern "C" fn pie_program_uses_files(program: &Program) -> bool {
 /// The bytes that the program's code and its data take in memory. They change when it is optimised.
 #[no_mangle]
 pub extern "C" fn pie_program_bytes(program: &Program) -> usize {
-    guarded(0, || program.code().bytes)
+    guarded(0, || {
+        program.code().bytes + program.lines.as_ref().map_or(0, Lines::bytes)
+    })
 }
 
 /// Drops the handle. Running instances keep the code that they need.

@@ -1,9 +1,11 @@
-//! What the error of a guest that trapped says: the cause, the end of its stderr, and the functions on its stack.
+//! What the error of a guest that trapped says: the cause, the end of its stderr, and the functions on its stack, with the
+//! lines of the user's sources where the component has them.
 
+use super::lines::Lines;
 use super::stdio::Stdio;
 use super::store::Guest;
 use wasmtime::component::ResourceTableError;
-use wasmtime::{Store, Trap, WasmBacktrace};
+use wasmtime::{FrameInfo, Store, Trap, WasmBacktrace};
 
 /// How many frames of a backtrace an error shows.
 const SHOWN_FRAMES: usize = 16;
@@ -17,6 +19,7 @@ pub fn describe(
     error: &wasmtime::Error,
     store: &Store<Guest>,
     stdio: &Stdio,
+    lines: Option<&Lines>,
     quotes_panic: bool,
 ) -> String {
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
@@ -35,14 +38,19 @@ pub fn describe(
     let mut last_words = stderr.as_str();
     let aborted = error.downcast_ref::<Trap>() == Some(&Trap::UnreachableCodeReached);
     let backtrace = error.downcast_ref::<WasmBacktrace>();
-    let frames = backtrace.map(frames).unwrap_or_default();
+    let frames = backtrace.map(|b| frames(b, lines)).unwrap_or_default();
     if quotes_panic && aborted && guest.refused.is_none() {
-        let of_library = frames.first().is_some_and(|name| name == "abort");
+        let of_library = frames.first().is_some_and(|frame| frame.name == "abort");
         let panic = Panic::find(&stderr);
         if let Some(panic) = panic.or_else(|| of_library.then(|| Panic::of_cpp(&stderr))) {
             text = panic.message;
-            if !panic.place.is_empty() {
-                text += &format!("\n    at {}", panic.place);
+            // A library's own checks name the library. The user's line is on the stack.
+            let own = frames.iter().find_map(|frame| frame.line.clone());
+            for place in [Some(panic.place), own].into_iter().flatten() {
+                let told = format!("\n    at {place}");
+                if !place.is_empty() && !text.ends_with(&told) {
+                    text += &told;
+                }
             }
             last_words = panic.before;
         }
@@ -52,9 +60,12 @@ pub fn describe(
     }
     if backtrace.is_some() {
         text += "\nwasm backtrace:";
-        let inside = frames.iter().skip_while(|name| aborts(name));
-        for (i, name) in inside.take(SHOWN_FRAMES).enumerate() {
-            text += &format!("\n  {i}: {name}");
+        let inside = frames.iter().skip_while(|frame| aborts(&frame.name));
+        for (i, frame) in inside.take(SHOWN_FRAMES).enumerate() {
+            text += &format!("\n  {i}: {}", frame.name);
+            if let Some(line) = &frame.line {
+                text += &format!(" at {line}");
+            }
         }
     }
     text
@@ -157,26 +168,49 @@ fn aborts(name: &str) -> bool {
         || name.starts_with("std::__1::") && name.contains("__throw_")
 }
 
+struct Frame {
+    name: String,
+    /// The user's file and line.
+    line: Option<String>,
+}
+
 /// The functions on the stack, innermost first, without those that only belong to a Rust panic.
-fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
-    let names = backtrace.frames().iter().map(|frame| {
-        let name = frame.func_name().unwrap_or("<unnamed>");
-        // A component can have names of any length, and some grow a lot when they are demangled.
-        if name.len() > NAME_BYTES {
-            return "<long name>".into();
-        }
-        let name = format!("{:#}", rustc_demangle::demangle(name));
-        match name.char_indices().nth(NAME_BYTES) {
-            Some((end, _)) => format!("{}…", &name[..end]),
-            None => name,
-        }
-    });
-    let mut names: Vec<String> = names.take(2 * SHOWN_FRAMES).collect();
-    let panicking = |name: &String| name.contains("panicking::") || name.contains("begin_unwind");
-    if let Some(last) = names.iter().rposition(panicking) {
-        names.drain(..=last);
+fn frames(backtrace: &WasmBacktrace, lines: Option<&Lines>) -> Vec<Frame> {
+    let mut frames: Vec<Frame> = backtrace
+        .frames()
+        .iter()
+        .take(2 * SHOWN_FRAMES)
+        .map(|frame| Frame {
+            name: name_of(frame),
+            line: lines.and_then(|lines| line_of(frame, lines)),
+        })
+        .collect();
+    let panicking =
+        |frame: &Frame| frame.name.contains("panicking::") || frame.name.contains("begin_unwind");
+    if let Some(last) = frames.iter().rposition(panicking) {
+        frames.drain(..=last);
     }
-    names
+    frames
+}
+
+fn name_of(frame: &FrameInfo) -> String {
+    let name = frame.func_name().unwrap_or("<unnamed>");
+    // A component can have names of any length, and some grow a lot when they are demangled.
+    if name.len() > NAME_BYTES {
+        return "<long name>".into();
+    }
+    let name = format!("{:#}", rustc_demangle::demangle(name));
+    match name.char_indices().nth(NAME_BYTES) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
+    }
+}
+
+/// The lines are those of the program's own module. Of a component's modules, that is the one with the memory.
+fn line_of(frame: &FrameInfo, lines: &Lines) -> Option<String> {
+    frame.module().get_export("memory")?;
+    let offset = u32::try_from(frame.func_offset()?).ok()?;
+    lines.find(frame.func_index(), offset)
 }
 
 #[cfg(test)]

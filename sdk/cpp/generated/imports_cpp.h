@@ -743,7 +743,7 @@ namespace pie {
         wit::string open;
         /// The text that closes them.
         wit::string close;
-        /// The token that closes them, if the mark is one special token.
+        /// The token behind which the answer begins, if a special token closes the thoughts or begins the answer.
         std::optional<uint32_t> close_token;
         /// Whether `chat.cue` has already written `open`.
         bool begins_inside;

@@ -26,9 +26,9 @@ std::string Thoughts::Grammar(std::string_view schema) const {
 Result<std::string> Thoughts::Document(const Model& model, std::span<const uint32_t> tokens) const {
   const Tokenizer& tokenizer = model.Tokenizer();
   if (close_token_) {
-    const auto end = std::ranges::find(tokens, *close_token_);
-    const size_t skip = end == tokens.end() ? 0 : end - tokens.begin() + 1;
-    return tokenizer.Decode(tokens.subspan(skip), true);
+    // No document contains the token, but the marks of the thoughts may.
+    const auto marked = std::ranges::find(tokens.rbegin(), tokens.rend(), *close_token_);
+    return tokenizer.Decode(tokens.subspan(tokens.rend() - marked), true);
   }
   std::string text = PIE_TRY_SYNC(tokenizer.Decode(tokens, true));
   if (!begun_ && !PIE_TRY_SYNC(tokenizer.Decode(tokens)).starts_with(open_)) return text;

@@ -244,6 +244,8 @@ export class Context implements Disposable {
   truncate(n: number): void {
     check.whole('n', n);
     this.checkIdle();
+    const held = this.seqLen;
+    if (n > held) throw new RangeError(`n must be at most ${held}, the tokens that the context holds, not ${n}`);
     this.truncated();
     truncateWorkingPageTokens(this.raw, n);
     this.pages.resync();

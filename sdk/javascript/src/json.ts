@@ -71,9 +71,13 @@ export function encodeReturn(value: unknown): string {
 
 export function encode(value: unknown): string {
   if (typeof value === 'string') return value;
-  const made = JSON.stringify(value, plain);
-  if (made === undefined && value !== undefined) {
-    throw new TypeError(`the value must be a string or have a JSON form, not ${kind(value)}`);
+  const expected = 'the value must be a string or have a JSON form';
+  let made: string | undefined;
+  try {
+    made = JSON.stringify(value, plain);
+  } catch (error) {
+    throw new TypeError(`${expected}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
   }
+  if (made === undefined && value !== undefined) throw new TypeError(`${expected}, not ${kind(value)}`);
   return made ?? 'null';
 }

@@ -31,7 +31,8 @@ export class Thoughts {
     const tokenizer = model.tokenizer();
     const { open, close, closeToken } = this.#marks;
     if (closeToken !== undefined) {
-      const after = tokens.subarray(tokens.indexOf(closeToken) + 1);
+      // No document contains the token, but the marks of the thoughts may.
+      const after = tokens.subarray(tokens.lastIndexOf(closeToken) + 1);
       return tokenizer.decode(after, { skipSpecialTokens: true });
     }
     const text = tokenizer.decode(tokens, { skipSpecialTokens: true });

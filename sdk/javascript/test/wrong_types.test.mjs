@@ -14,6 +14,8 @@ import { shapeOf } from '../src/shape.ts';
 const ctx = new Context(Model.load('fake')).append([97]);
 const greedy = Sampler.argmax();
 const generate = (options) => ctx.generate(greedy, { autoFlush: false, ...options });
+const circle = [];
+circle.push(circle);
 const TYPE = 'TypeError';
 const RANGE = 'RangeError';
 
@@ -44,6 +46,10 @@ const attempts = [
   [TYPE, 'probe', () => ctx.forward().probe(0, undefined)],
   [TYPE, 'probe', () => ctx.forward().probe(0, greedy)],
   [TYPE, 'the value', () => encode(() => 1)],
+  [TYPE, 'the value', () => encode(1n)],
+  [TYPE, 'the value', () => encode(circle)],
+  [RANGE, 'n', () => ctx.truncate(-1)],
+  [RANGE, 'n', () => ctx.truncate(1)],
   [TYPE, 'sampler', () => ctx.forward().sample([0], 'greedy')],
   [TYPE, 'masks', () => ctx.forward().attentionMask(7)],
   [TYPE, 'each of masks', () => ctx.forward().attentionMask([7])],

@@ -1,5 +1,6 @@
 //! Which keyword of a schema the crate refuses. The crate does not say, so keywords are left out, one at a time, until
-//! the rest compiles. Of several schemas in a Lark source, the first one that does not compile alone is searched.
+//! the rest compiles. Of several schemas in a Lark source, or of several tools, the first one that does not compile alone
+//! is searched.
 use super::lark;
 use super::schema::{self, below};
 use super::source::{Grammar, Kind};
@@ -22,36 +23,56 @@ pub fn placed(
     if is_placed || !is_cheap {
         return error;
     }
-    let sources = match grammar.kind() {
+    let sources: Vec<(Json, Owner)> = match grammar.kind() {
         Kind::JsonSchema => match serde_json::from_str(grammar.text()) {
-            Ok(schema) => vec![(schema, None)],
+            Ok(schema) => vec![(schema, Owner::Grammar)],
             Err(_) => return error,
         },
-        Kind::Lark if grammar.has_schemas() => lark::placed_schemas(grammar.text()),
+        _ if !grammar.tools().is_empty() => {
+            let tools = grammar.tools().iter().filter_map(|(name, schema)| {
+                let schema: Json = serde_json::from_str(schema).ok()?;
+                (!schema.is_null()).then_some((schema, Owner::Tool(name)))
+            });
+            tools.collect()
+        }
+        Kind::Lark if grammar.has_schemas() => lark::placed_schemas(grammar.text())
+            .into_iter()
+            .map(|(schema, place)| (schema, Owner::Rule(place)))
+            .collect(),
         _ => return error,
     };
     let until = Instant::now() + limits::BLAME_TIME;
     let (count, kind) = (sources.len(), error.kind);
-    for (source, place) in sources {
+    for (source, owner) in sources {
         let search = Search {
             source,
             until,
             compiles: &compiles,
         };
-        if place.is_some() && search.compiles_changed(|_| true) || Instant::now() > until {
+        let may_be_right = !matches!(owner, Owner::Grammar);
+        if may_be_right && search.compiles_changed(|_| true) || Instant::now() > until {
             continue;
         }
-        let pointer = Place::Pointer(search.blamed(String::new(), 0));
-        return match place {
-            // Its pointer does not say which schema it leads into.
-            Some(place) if count > 1 => Error {
-                text: error.at(pointer).to_string(),
+        let error = error.at(Place::Pointer(search.blamed(String::new(), 0)));
+        // A pointer alone does not say which schema it leads into.
+        return match owner {
+            Owner::Rule(place) if count > 1 => Error {
+                text: error.to_string(),
                 ..Error::new(kind, "").at(place)
             },
-            _ => error.at(pointer),
+            Owner::Tool(name) => Error::of_tool(name, error),
+            _ => error,
         };
     }
     error
+}
+
+/// What a schema is of.
+enum Owner<'a> {
+    Grammar,
+    /// A rule of a Lark source, in which the schema is here.
+    Rule(Place),
+    Tool(&'a str),
 }
 
 struct Search<F> {

@@ -43,6 +43,15 @@ impl Error {
         Self::new(ErrorKind::Invalid, text)
     }
 
+    /// An error in the schema of a tool's parameters.
+    pub(crate) fn of_tool(name: &str, error: Error) -> Self {
+        Error {
+            text: format!("the parameters of the tool '{name}': {error}"),
+            place: None,
+            ..error
+        }
+    }
+
     pub fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self

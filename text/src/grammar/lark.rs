@@ -91,10 +91,10 @@ impl Lark {
 }
 
 /// The schemas of a source, and where they begin.
-pub fn placed_schemas(source: &str) -> Vec<(Json, Option<Place>)> {
+pub fn placed_schemas(source: &str) -> Vec<(Json, Place)> {
     let found = schemas(source).into_iter();
     found
-        .map(|one| (one.schema, Some(place_of(source, one.start))))
+        .map(|one| (one.schema, place_of(source, one.start)))
         .collect()
 }
 

@@ -2,6 +2,9 @@
 use llguidance::api::ParserLimits;
 use std::time::Duration;
 
+/// Code that is not optimised takes several times as long, and as much of a stack.
+const SLOWER: u32 = if cfg!(debug_assertions) { 8 } else { 1 };
+
 /// Bytes of a source.
 pub const SOURCE_BYTES: usize = 2 << 20;
 /// Brackets of a Lark or GBNF source within one another. (JSON has its own limit, 128.)
@@ -21,20 +24,20 @@ pub const REPETITIONS: u32 = 4_096;
 /// Schemas that the references of a schema lead to. The crate follows chains of them by recursion.
 pub const DEFINITIONS: usize = 2_000;
 /// How long the check of a source may take, and its work in units of `Budget`: a second or two, and some hundred megabytes.
-pub const CHECK_TIME: Duration = Duration::from_secs(5);
+pub const CHECK_TIME: Duration = Duration::from_secs(5 * SLOWER as u64);
 pub const CHECK_WORK: usize = 50_000_000;
 /// How long a grammar may take to compile.
-pub const COMPILE_TIME: Duration = Duration::from_secs(5);
+pub const COMPILE_TIME: Duration = Duration::from_secs(5 * SLOWER as u64);
 /// The tokens that a compilation writes ahead, and the time that it may take for them.
 pub const AHEAD_TOKENS: usize = 32;
 pub const AHEAD_TIME: Duration = Duration::from_millis(3);
 /// How long the keyword that does not compile is looked for, and the bytes of a schema in which it is.
-pub const BLAME_TIME: Duration = Duration::from_millis(400);
+pub const BLAME_TIME: Duration = Duration::from_millis(400 * SLOWER as u64);
 pub const BLAME_BYTES: usize = 64 << 10;
 /// How many grammars are compiled at the same time.
 pub const COMPILING: usize = 2;
 /// The stack of a compilation: schemas and expressions are walked by recursion.
-pub const STACK_BYTES: usize = 64 << 20;
+pub const STACK_BYTES: usize = (64 << 20) * SLOWER as usize;
 /// Compiled grammars that a vocabulary keeps, and their bytes, with those of their sources.
 pub const KEPT: usize = 128;
 pub const KEPT_BYTES: usize = 256 << 20;

@@ -27,6 +27,8 @@ pub struct Grammar {
     kind: Kind,
     text: Arc<str>,
     made: Arc<Made>,
+    /// The tools whose calls it is a grammar of: names, and the schemas of the parameters.
+    tools: Arc<[(String, String)]>,
     /// The memory that it takes. A schema takes many times as much as its text.
     bytes: usize,
 }
@@ -123,11 +125,16 @@ impl Grammar {
         Ok(Self::new(Kind::Lark, text, Made::Lark(lark)))
     }
 
-    /// Lark whose schemas were checked.
-    pub(crate) fn from_checked_lark(text: &str) -> Result<Grammar, Error> {
+    /// Lark that was written for the calls of tools, whose schemas were checked. Nobody else sees its text, so errors
+    /// name a tool and a place in the schema of its parameters.
+    pub(crate) fn of_tools(text: &str, tools: Vec<(String, String)>) -> Result<Grammar, Error> {
         check_size(text)?;
         let lark = Lark::from(text.to_string());
-        Ok(Self::new(Kind::Lark, text, Made::Lark(lark)))
+        let mut grammar = Self::new(Kind::Lark, text, Made::Lark(lark));
+        let sizes = tools.iter().map(|(name, schema)| name.len() + schema.len());
+        grammar.bytes += sizes.sum::<usize>();
+        grammar.tools = tools.into();
+        Ok(grammar)
     }
 
     fn new(kind: Kind, text: &str, made: Made) -> Grammar {
@@ -139,6 +146,7 @@ impl Grammar {
             kind,
             text: text.into(),
             made: Arc::new(made),
+            tools: Arc::new([]),
             bytes: text.len() + made_bytes,
         }
     }
@@ -150,6 +158,12 @@ impl Grammar {
     /// The source as it was given.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The tools whose calls it describes, each with the schema of its parameters; none if its source is not made of
+    /// tools.
+    pub(super) fn tools(&self) -> &[(String, String)] {
+        &self.tools
     }
 
     /// The memory that it takes.
@@ -164,7 +178,7 @@ impl Grammar {
     /// The place in the text of a place that the crate names; none if that is in a translation.
     pub(super) fn place(&self, line: usize, column: usize) -> Option<Place> {
         match &*self.made {
-            Made::Lark(lark) if self.kind == Kind::Lark => {
+            Made::Lark(lark) if self.kind == Kind::Lark && self.tools.is_empty() => {
                 Some(lark.place_in(&self.text, line, column))
             }
             _ => None,

@@ -53,7 +53,18 @@ pub fn grammar(
         names.join(" | "),
         writer.rules.join("\n")
     );
-    Grammar::from_checked_lark(&source).map(Some)
+    let described = tools.iter().map(|tool| {
+        let (name, parameters) = described(tool);
+        (name.to_string(), parameters.to_string())
+    });
+    Grammar::of_tools(&source, described.collect()).map(Some)
+}
+
+/// The name of a tool, and the schema of its parameters.
+fn described(tool: &Json) -> (&str, &Json) {
+    let function = &tool["function"];
+    let name = function["name"].as_str().unwrap_or_default();
+    (name, &function["parameters"])
 }
 
 struct Writer<'a> {
@@ -66,15 +77,10 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// Adds the rules of a tool's calls.
     fn tool(&mut self, calls: &Calls, number: usize, tool: &Json) -> Result<(), Error> {
-        let function = &tool["function"];
-        let name = function["name"].as_str().unwrap_or_default();
-        let call = Parameters::of(&function["parameters"], self.budget)
+        let (name, parameters) = described(tool);
+        let call = Parameters::of(parameters, self.budget)
             .and_then(|parameters| self.call(calls, number, name, &parameters))
-            .map_err(|error| Error {
-                text: format!("the parameters of the tool '{name}': {error}"),
-                place: None,
-                ..error
-            })?;
+            .map_err(|error| Error::of_tool(name, error))?;
         self.rules.push(format!("call_{number}: {call}"));
         Ok(())
     }

@@ -12,6 +12,9 @@ use serde_json::{json, Value as Json};
 pub struct Reasoning {
     pub open: String,
     pub close: String,
+    /// What the template writes between `close` and the answer, such as <|start|>assistant<|channel|>final<|message|>. It
+    /// ends with a special token, or is empty.
+    pub between: String,
     /// The cue has already opened it.
     pub begins_inside: bool,
 }
@@ -30,11 +33,19 @@ impl Reasoning {
         json!({
             "open": self.open,
             "close": self.close,
-            "close_token": specials.id(&self.close),
+            "close_token": self.last_token(specials),
             "begins_inside": self.begins_inside,
             "rules": self.rules(specials, false),
             "rules_inside": self.rules(specials, true),
         })
+    }
+
+    /// The special token behind which the answer begins.
+    fn last_token(&self, specials: &Specials) -> Option<u32> {
+        match specials.all(&self.between).last() {
+            Some((_, _, id)) => Some(*id),
+            None => specials.id(&self.close),
+        }
     }
 
     /// Rules of a Lark grammar. `thoughts` is what the model writes before its answer, without `open` if the cue has
@@ -55,11 +66,14 @@ impl Reasoning {
             mark => format!("[suffix={}]", Json::from(mark)),
         };
         let inner = format!("thoughts_text{attributes}: /(?s:.*)/");
-        let parts = [
+        let mut parts = vec![
             format!("{open}thoughts_text"),
             text_rule(rest, specials),
             "THOUGHTS_SPACE".into(),
         ];
+        if !self.between.is_empty() {
+            parts.extend([text_rule(&self.between, specials), "THOUGHTS_SPACE".into()]);
+        }
         let thoughts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         format!(
             "thoughts: {}\n{inner}\nTHOUGHTS_SPACE: /[ \\n\\r\\t]{{0,8}}/\n",
@@ -82,23 +96,24 @@ const KNOWN: &[(&str, &str)] = &[
 
 pub fn reasoning(renderer: &Renderer, template: &str) -> Option<Reasoning> {
     let cue = cue(renderer).unwrap_or_default();
-    let (open, close) = written(renderer, &cue).or_else(|| {
+    let (open, close, between) = written(renderer, &cue).or_else(|| {
         let pair = KNOWN
             .iter()
             .find(|(open, close)| template.contains(open) || template.contains(close))?;
-        Some((pair.0.to_string(), pair.1.to_string()))
+        Some((pair.0.to_string(), pair.1.to_string(), String::new()))
     })?;
     let mut found = Reasoning {
         open,
         close,
+        between,
         begins_inside: false,
     };
     found.begins_inside = found.is_begun(&cue);
     Some(found)
 }
 
-/// The texts that a template puts around the reasoning of a message that has one.
-fn written(renderer: &Renderer, cue: &str) -> Option<(String, String)> {
+/// The texts that a template puts around the reasoning of a message that has one, and what it writes before the answer.
+fn written(renderer: &Renderer, cue: &str) -> Option<(String, String, String)> {
     let (asked, thought, said) = (
         stand_in_text(ASKED),
         stand_in_text(OTHER),
@@ -128,10 +143,9 @@ fn written(renderer: &Renderer, cue: &str) -> Option<(String, String)> {
                 None => last_mark(before, renderer),
             };
             // If nothing stands between the cue and the thought, the cue has opened it.
-            Some((
-                open.or_else(|| last_mark(cue, renderer))?,
-                closing(behind, renderer)?,
-            ))
+            let close = closing(behind, renderer)?;
+            let between = before_answer(&behind.trim_start()[close.len()..], renderer);
+            Some((open.or_else(|| last_mark(cue, renderer))?, close, between))
         })
 }
 
@@ -163,4 +177,13 @@ fn closing(text: &str, renderer: &Renderer) -> Option<String> {
         _ => line.find(['>', ']']).map_or(line.len(), |at| at + 1),
     };
     Some(line[..end].to_string()).filter(|mark| !mark.is_empty())
+}
+
+/// What stands before the answer, if it ends with a special token: no text of the answer can be taken for it.
+fn before_answer(text: &str, renderer: &Renderer) -> String {
+    let text = text.trim();
+    match renderer.specials.all(text).last() {
+        Some((_, end, _)) if *end == text.len() => text.into(),
+        _ => String::new(),
+    }
 }

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from bakery import wit
 from bakery.errors import BakeryError
+from bakery.languages.cpp_lines import lines_section, without_debug_information
 from bakery.project import Project
 from bakery.report import Report
 from bakery.toolchain import Missing, cache_dir, find, lock, node_modules, run, sdk_root
@@ -58,7 +59,7 @@ _MODE = {
 }
 _LINK = ["-mexec-model=reactor", "-Wl,--gc-sections"]
 # Without debug information, zig leaves out the names of functions too. They are for the backtraces
-# of traps. What else there is of it is removed from the module.
+# of traps, and so are the lines of the user's sources, which cpp_lines.py takes from it.
 _NAMES = "-g1"
 _STACK_BYTES = 1 << 20  # lld's default of 64 KiB is too little for recursion
 
@@ -121,10 +122,13 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     done = run(command, cwd=project.root, env=_zig_environment(), report=report)
     if done.returncode != 0:
         raise _compile_failure(project.root, done.stderr or done.stdout)
+    compiled = core.read_bytes()
     if not debug:
-        core.write_bytes(_without_line_tables(core.read_bytes()))
+        core.write_bytes(without_debug_information(compiled))
     report.step("Making the component")
     _componentize(project, core, out, report)
+    with out.open("ab") as component:
+        component.write(lines_section(compiled, project.root))
 
 
 def _sources(root: Path) -> list[Path]:
@@ -156,7 +160,9 @@ def _compiler() -> list[str]:
 def _libcxx() -> Path | None:
     """The folder of libc++, or None if ziglang is not installed."""
     ziglang = importlib.util.find_spec("ziglang")
-    return Path(ziglang.origin).parent / "lib" / "libcxx" if ziglang and ziglang.origin else None
+    if ziglang is None or not ziglang.origin:
+        return None
+    return Path(ziglang.origin).resolve().parent / "lib" / "libcxx"
 
 
 def _short_paths() -> list[str]:
@@ -250,30 +256,6 @@ def _object(source: Path, folder: Path, debug: bool, report: Report) -> Path:
             hint="this is a bug in the SDK or its compiler, not in your code",
         )
     return made
-
-
-def _without_line_tables(module: bytes) -> bytes:
-    """The core module without its sections of debug information."""
-    kept, at = [module[:8]], 8
-    while at < len(module):
-        body, size = _number(module, at + 1)
-        end = body + size
-        name, length = _number(module, body) if module[at] == 0 else (body, 0)  # 0: a custom one
-        if not module[name : name + length].startswith(b".debug_"):
-            kept.append(module[at:end])
-        at = end
-    return b"".join(kept)
-
-
-def _number(module: bytes, at: int) -> tuple[int, int]:
-    """Where the LEB128 number at `at` ends, and the number."""
-    number = shift = 0
-    while True:
-        byte = module[at]
-        number |= (byte & 0x7F) << shift
-        shift, at = shift + 7, at + 1
-        if byte < 0x80:
-            return at, number
 
 
 # --- the component -------------------------------------------------------------------------------

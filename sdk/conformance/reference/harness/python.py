@@ -71,6 +71,32 @@ def fresh() -> str:
     return f"reference-python-{next(_numbers)}"
 
 
+def letter(model: Model, text: str) -> int:
+    (token,) = model.tokenizer().encode(text)
+    return token
+
+
+def every(model: Model) -> list[int]:
+    """All tokens of the vocabulary."""
+    return model.tokenizer().vocabs()[0]
+
+
+def special(model: Model) -> int:
+    """A special token that does not end a turn."""
+    return min(set(model.tokenizer().special_tokens()[0]) - set(chat.stop_tokens(model)))  # noqa: F405
+
+
+def holds(model: Model, tokens: list[int], letters: str) -> bool:
+    """Whether the tokens are a text of these letters alone."""
+    return set(model.tokenizer().decode(tokens)) <= set(letters)
+
+
+def allows(mask: list[int], token: int) -> bool:
+    """Whether a mask of runs, the first of which is not allowed, allows the token."""
+    ends = list(itertools.accumulate(mask))
+    return next((i % 2 == 1 for i, end in enumerate(ends) if token < end), False)
+
+
 # {rows}
 
 
@@ -82,6 +108,8 @@ async def main(input: dict) -> dict:
     for name, function in list(globals().items()):
         if not name.startswith("row_"):
             continue
+        if "real" in input:
+            function = globals().get(name.replace("row_", "real_"), function)
         try:
             await function(model)
         except Exception as error:

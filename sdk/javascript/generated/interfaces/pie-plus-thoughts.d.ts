@@ -18,7 +18,7 @@ declare module 'pie:plus/thoughts' {
      */
     close: string,
     /**
-     * The token that closes them, if the mark is one special token.
+     * The token behind which the answer begins, if a special token closes the thoughts or begins the answer.
      */
     closeToken?: number,
     /**

@@ -29,7 +29,9 @@ class Thoughts:
         """The text after the thoughts."""
         tokenizer, close_token = model.tokenizer(), self.marks.close_token
         if close_token is not None:
-            end = tokens.index(close_token) + 1 if close_token in tokens else 0
+            # No document contains the token, but the marks of the thoughts may.
+            behind = [i + 1 for i, token in enumerate(tokens) if token == close_token]
+            end = behind[-1] if behind else 0
             return tokenizer.decode(tokens[end:], skip_special_tokens=True)
         text = tokenizer.decode(tokens, skip_special_tokens=True)
         if self.begun or tokenizer.decode(tokens).startswith(self.marks.open):

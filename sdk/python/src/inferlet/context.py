@@ -256,7 +256,10 @@ class Context:
         """Drops the last `n` tokens."""
         self._live()
         if _check.whole("n", n) > self.seq_len:
-            raise ValueError(f"cannot truncate {n} tokens: the context holds {self.seq_len}")
+            held = self.seq_len
+            raise ValueError(
+                f"n must be at most {held}, the tokens that the context holds, not {n}"
+            )
         self._turns.settle()
         self._cued_at = None
         if n:

@@ -147,6 +147,38 @@ fn a_schema_that_is_not_enforced_is_refused_with_its_tool() {
     assert!(grammar(&calls, &specials, &[]).unwrap().is_none());
 }
 
+#[test]
+fn what_only_the_compiler_finds_names_the_tool_and_the_keyword() {
+    let properties =
+        json!({"b": {"type": "null"}, "a": {"allOf": [{"type": "string"}, {"type": "integer"}]}});
+    let wrong = json!({"type": "object", "properties": properties, "required": ["a"]});
+    let mut tools = tools();
+    tools.push(tool("odd", wrong));
+    let calls = [
+        Calls::Object {
+            open: "<call>".into(),
+            close: "</call>".into(),
+            name_key: "name".into(),
+            arguments_key: "arguments".into(),
+            list: false,
+        },
+        Calls::Named {
+            open: "<f=".into(),
+            between: "".into(),
+            close: "".into(),
+        },
+    ];
+    let tokenizer = bytes(&NAMES);
+    let specials = Specials::new(tokenizer.specials());
+    for calls in calls {
+        let grammar = grammar(&calls, &specials, &tools).unwrap().unwrap();
+        let vocabulary = Vocabulary::new(tokenizer.clone(), &[SPECIAL + 1]).unwrap();
+        let error = vocabulary.matcher(&grammar, 0).err().unwrap().to_string();
+        let expected = "the parameters of the tool 'odd': /properties/a/allOf/0/type: ";
+        assert!(error.starts_with(expected), "{calls:?}: {error}");
+    }
+}
+
 fn tool(name: &str, parameters: Json) -> Json {
     json!({"type": "function", "function": {"name": name, "parameters": parameters}})
 }

@@ -70,3 +70,32 @@ fn the_cue_may_have_written_the_first_mark() {
     assert!(takes(&format, "let me see</ponder>\n"));
     assert!(!takes(&format, "let me see"));
 }
+
+/// gpt-oss begins another message for the answer: `<|end|><|start|>assistant<|channel|>final<|message|>`.
+#[test]
+fn a_template_may_write_marks_between_thoughts_and_answer() {
+    let format = thinking(
+        "[INST]think",
+        "<|im_end|>\n<|im_start|>assistant final[/INST]",
+        "",
+    );
+    assert_eq!(format["open"], "[INST]think");
+    assert_eq!(format["close"], "<|im_end|>");
+    assert_eq!(
+        format["close_token"],
+        SPECIAL + 5,
+        "the answer begins behind it"
+    );
+    let thoughts = "[INST]think hm<|im_end|>";
+    let between = "<|im_start|>assistant final[/INST]";
+    assert!(takes(&format, &format!("{thoughts}{between}")));
+    assert!(takes(&format, &format!("{thoughts}\n{between}\n")));
+    for wrong in [
+        "",
+        "[/INST]",
+        "<|im_start|>assistant[/INST]",
+        "<|im_start|>assistant final",
+    ] {
+        assert!(!takes(&format, &format!("{thoughts}{wrong}")), "{wrong}");
+    }
+}

@@ -28,7 +28,8 @@ impl Thoughts {
     pub fn document(&self, model: &Model, tokens: &[u32]) -> Result<String> {
         let tokenizer = model.tokenizer();
         if let Some(id) = self.0.close_token {
-            let end = tokens.iter().position(|token| *token == id).map_or(0, |index| index + 1);
+            // No document contains the token, but the marks of the thoughts may.
+            let end = tokens.iter().rposition(|token| *token == id).map_or(0, |index| index + 1);
             return tokenizer.decode_with(&tokens[end..], true);
         }
         let has_thoughts = self.begun() || tokenizer.decode(tokens)?.starts_with(&self.0.open);
