@@ -1,6 +1,8 @@
 //! Misbehaves in one of many modes. `hostile.cc` says what the engine must do about each.
 
 mod attacks;
+mod files;
+mod passes;
 mod wasi_calls;
 
 use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
