@@ -5,8 +5,12 @@
 #   check_declarations.sh NODE_MODULES COMPILED_CLIENT
 set -euo pipefail
 
+[ $# = 2 ] || { echo "usage: check_declarations.sh NODE_MODULES COMPILED_CLIENT" >&2; exit 2; }
+modules=$1 client=$2
 cd "$(dirname "$0")/.."
-tsc=$1/.bin/tsc
+tsc=$modules/.bin/tsc
+[ -x "$tsc" ] || { echo "there is no $tsc: run make setup" >&2; exit 1; }
+[ -d "$client" ] || { echo "there is no $client: run scripts/build_clients.py javascript" >&2; exit 1; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 package=$folder/node_modules/inferlet
@@ -35,7 +39,7 @@ JSON
 echo "typescript: the declarations of sdk/javascript"
 
 # The client's declarations are beside what scripts/build_clients.py has compiled.
-cp -r "$2" "$folder/client"
+cp -r "$client" "$folder/client"
 cat >"$folder/client/program.ts" <<'TS'
 import { Event, PieClient, type Process, ServerError } from './dist/index.js';
 

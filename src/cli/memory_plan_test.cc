@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/testing.h"
 #include "cli/start_engine.h"
 
 namespace pie::cli {
@@ -89,6 +93,31 @@ TEST(MemoryPlan, AnEngineTakesItsLimitsFromTheMemoryItMayUse) {
   EXPECT_GT(memory.models, 0U);
   EXPECT_EQ((*engine)->limits().max_linear_bytes, memory.room / 16 * 7);
   EXPECT_EQ((*engine)->users().totals().linear->limit(), memory.room / 16 * 7);
+}
+
+TEST(MemoryPlan, TheEstimateAddsUpTheModelsOfTheConfig) {
+  ModelEntry small;
+  small.driver = ModelEntry::Driver::kCpu;
+  small.weights = (cpu::GoldenModels() / "llama").string();
+  small.total_pages = 64;
+  ModelEntry large = small;
+  large.total_pages = 1 << 20;
+  ModelEntry dummy;
+  dummy.driver = ModelEntry::Driver::kDummy;
+  Config config;
+  config.memory_bytes = 64 * kGiB;
+  const auto estimate = [&config](std::vector<ModelEntry> models) {
+    config.models = std::move(models);
+    return EstimateMemory(config);
+  };
+
+  const uint64_t one = estimate({small})->models;
+  EXPECT_GT(one, 0U);
+  EXPECT_EQ(estimate({small, dummy, small})->models, 2 * one);
+  // A model may have what the models before it have left.
+  config.memory_bytes = 2 * estimate({large})->models;
+  EXPECT_TRUE(estimate({large, small}));
+  EXPECT_FALSE(estimate({large, large}));
 }
 
 TEST(MemoryPlan, KvPagesThatDoNotFitAreRefusedBeforeTheyAreMade) {

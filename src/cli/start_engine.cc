@@ -194,36 +194,41 @@ uint64_t MemoryOfModel(const host::LoadedModel& loaded, const ModelEntry& entry)
   return info.memory_bytes + uint64_t{entry.scheduler.memory.swap_pages} * info.page_bytes;
 }
 
-}  // namespace
-
-Result<MemoryPlan> EstimateMemory(const Config& config) {
+// Plans the memory of the config's models, in their order. `take(entry, left)` returns what a model
+// takes of the memory that the models before it have left.
+template <class Take>
+Result<MemoryPlan> PlanModels(const Config& config, Take take) {
   const uint64_t total = MemoryOf(config);
   const uint64_t most = MemoryForModels(total);
   uint64_t models = 0;
   for (const ModelEntry& entry : config.models) {
-    if (Choose(entry) != ModelEntry::Driver::kCpu) continue;
-    const CpuOptions options = PIE_TRY(OptionsOfCpu(entry, most - std::min(models, most)));
-    models += PIE_TRY(CpuMemoryOf(PIE_TRY(PathOf(entry)), options));
+    models += PIE_TRY(take(entry, most - std::min(models, most)));
   }
   return PlanMemory(total, models);
+}
+
+}  // namespace
+
+Result<MemoryPlan> EstimateMemory(const Config& config) {
+  return PlanModels(config, [](const ModelEntry& entry, uint64_t left) -> Result<uint64_t> {
+    if (Choose(entry) != ModelEntry::Driver::kCpu) return 0;
+    const CpuOptions options = PIE_TRY(OptionsOfCpu(entry, left));
+    return CpuMemoryOf(PIE_TRY(PathOf(entry)), options);
+  });
 }
 
 Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool quiet,
                                                   MemoryPlan* memory) {
   host::EngineOptions options;
   std::random_device random;
-  const uint64_t total = MemoryOf(config);
-  const uint64_t most = MemoryForModels(total);
-  uint64_t models = 0;
-  for (ModelEntry entry : config.models) {
+  const auto load = [&](ModelEntry entry, uint64_t left) -> Result<uint64_t> {
     entry.scheduler.prefix = {.share = config.prefix_cache,
                               .seed = uint64_t{random()} << 32 | random()};
-    const uint64_t left = most - std::min(models, most);
     options.models.push_back(PIE_TRY(Load(entry, left, config.prefault_bytes, quiet)));
     options.models.back().draft = entry.draft;
-    models += MemoryOfModel(options.models.back(), entry);
-  }
-  const MemoryPlan plan = PIE_TRY(PlanMemory(total, models));
+    return MemoryOfModel(options.models.back(), entry);
+  };
+  const MemoryPlan plan = PIE_TRY(PlanModels(config, load));
   options.runtime = config.runtime;
   options.seed = config.models[0].seed;
   options.allow_fs = config.allow_fs;

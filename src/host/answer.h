@@ -19,17 +19,18 @@
 #include <variant>
 #include <vector>
 
+#include "abi/text.h"
 #include "backend/batch.h"
 #include "base/result.h"
 #include "host/process.h"
 #include "pie_bridge.h"
 #include "wasm/guest_call.h"
-#include "wasm/text.h"
 
 namespace pie::host {
 
+using abi::ToStr;
+using abi::View;
 using pie_bridge::Reply;
-using wasm::View;
 
 // The arguments of a host function, as they arrive over the C ABI.
 template <class T>
@@ -52,7 +53,7 @@ inline void Put(Reply* reply, double number) {
   pie_bridge::pie_reply_number(reply, std::bit_cast<uint64_t>(number));
 }
 inline void Put(Reply* reply, const std::string& text) {
-  pie_bridge::pie_reply_bytes(reply, wasm::ToStr(text));
+  pie_bridge::pie_reply_bytes(reply, ToStr(text));
 }
 inline void Put(Reply* reply, const std::vector<uint32_t>& words) {
   pie_bridge::pie_reply_words(reply, {words.data(), words.size()});
@@ -138,7 +139,7 @@ template <class Body, class Give>
 bool Contain(void* guest, Reply* reply, Body&& body, Give&& give) noexcept {
   const wasm::GuestCall call(guest);
   const auto fail = [&](std::string_view text) {
-    pie_bridge::pie_reply_error(reply, wasm::ToStr(text));
+    pie_bridge::pie_reply_error(reply, ToStr(text));
     return false;
   };
   try {

@@ -6,18 +6,18 @@
 #include <cstdint>
 #include <span>
 
+#include "abi/text.h"
 #include "base/result.h"
 #include "host/engine.h"
 #include "host/process.h"
 #include "pie_host_api.h"
-#include "wasm/text.h"
 
 namespace pie::host {
 
+using abi::ToStr;
+using abi::View;
 using pie_bridge::Str;
 using pie_bridge::Words;
-using wasm::ToStr;
-using wasm::View;
 
 // The number of the engine's model behind a handle.
 inline Result<uint32_t> ModelIndex(Process& process, uint32_t handle) {

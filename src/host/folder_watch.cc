@@ -12,10 +12,10 @@
 #include <filesystem>
 #include <map>
 
+#include "abi/text.h"
 #include "host/hash.h"
 #include "host/limits.h"
 #include "host/process.h"
-#include "wasm/text.h"
 
 namespace pie::host {
 namespace {
@@ -186,7 +186,7 @@ Result<std::string> MakeFolder(const std::string& root, std::string_view name) {
 }
 
 bool RemoveTree(const std::string& dir) {
-  return pie_bridge::pie_remove_tree(wasm::ToStr(dir));
+  return pie_bridge::pie_remove_tree(abi::ToStr(dir));
 }
 
 std::string FolderName(std::string_view user) {

@@ -1,12 +1,12 @@
 #include "host/hash.h"
 
-#include "wasm/text.h"
+#include "abi/text.h"
 
 namespace pie::host {
 
 std::array<uint8_t, 32> Blake3(std::string_view bytes) {
   std::array<uint8_t, 32> hash{};
-  pie_bridge::pie_blake3(wasm::ToStr(bytes), hash.data());
+  pie_bridge::pie_blake3(abi::ToStr(bytes), hash.data());
   return hash;
 }
 

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "wasm/error_text.h"
-#include "wasm/text.h"
+#include "abi/out.h"
+#include "abi/text.h"
 
 namespace pie::host {
 namespace {
 
-using wasm::ToStr;
-using wasm::View;
+using abi::ToStr;
+using abi::View;
 
 // Takes a line of a server's stderr.
 void Log(pie_bridge::Str server, pie_bridge::Str line) {
@@ -107,9 +107,9 @@ Result<std::shared_ptr<McpPool>> McpPool::Start(std::vector<McpServerConfig> ser
     borrowed.push_back(std::make_unique<Borrowed>(server));
     raws.push_back(borrowed.back()->raw);
   }
-  wasm::ErrorText error;
-  auto* raw = pie_bridge::pie_mcp_start({raws.data(), raws.size()}, Log, error.get());
-  if (raw == nullptr) return Fail(Code::kInvalid, "{}", error.text());
+  abi::Out out;
+  auto* raw = pie_bridge::pie_mcp_start({raws.data(), raws.size()}, Log, out.get());
+  if (raw == nullptr) return Fail(Code::kInvalid, "{}", out.error());
   return std::shared_ptr<McpPool>(new McpPool(raw, std::move(servers), limits));
 }
 
@@ -159,7 +159,7 @@ void McpPool::OnAnswer(void* data, bool ok, pie_bridge::Str answer) {
   const std::unique_ptr<std::weak_ptr<Asked>> holder(static_cast<std::weak_ptr<Asked>*>(data));
   const auto asked = holder->lock();
   if (!asked) return;  // its guest has ended
-  const std::string_view text = wasm::View(answer);
+  const std::string_view text = abi::View(answer);
   if (!ok) return asked->pending.Set(McpAnswer(std::unexpect, McpErrorFrom(text)));
   if (text.size() <= asked->max_result_bytes) {
     return asked->pending.Set(McpAnswer(std::string(text)));

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "base/limits.h"
-#include "sched/model_drafter.h"
-#include "sched/suffix_drafter.h"
+#include "sched/make_drafter.h"
 
 namespace pie {
 namespace {
@@ -97,7 +96,7 @@ void LaneTable::Apply(const command::Drop& command) {
   while (end > lane->head) {
     const Operation& last = lane->operations[end - 1];
     if (last.kind == Operation::Kind::kFork && FindEvenDropped(last.child) != nullptr) break;
-    CountEnded(last.ticket);
+    tickets_.GiveBack(last.ticket);
     if (last.pass) --passes_;
     --end;
   }
@@ -115,7 +114,7 @@ void LaneTable::Apply(const command::Own& command) {
 }
 
 void LaneTable::Apply(command::Await&& command) {
-  fences_.push_back({std::move(command.fence), next_ticket_, operations_});
+  tickets_.Await(std::move(command.fence));
 }
 
 void LaneTable::Bid(SequenceId sequence, const BidPlan& bids) {
@@ -152,8 +151,7 @@ bool LaneTable::Admit(Lane& lane) {
 }
 
 void LaneTable::Line(Lane& lane, Operation operation) {
-  operation.ticket = next_ticket_++;
-  ++operations_;
+  operation.ticket = tickets_.Take();
   lane.operations.push_back(std::move(operation));
   EndIdleChain(lane);
   Wake(lane);
@@ -167,7 +165,7 @@ bool LaneTable::Merge(Lane& lane, Operation::Kind kind, uint32_t tokens) {
 }
 
 void LaneTable::Erase(Lane& lane) {
-  if (lane.busy()) CountEnded(lane.ticket);
+  if (lane.busy()) tickets_.GiveBack(lane.ticket);
   if (lane.pass) {
     --passes_;
     TakeBackAhead(lane);
@@ -217,44 +215,18 @@ void LaneTable::EndAdopted(Lane& lane) {
 void LaneTable::EndRead(Lane& lane, Result<KvContent> content) {
   const std::unique_ptr<KvRead> read = std::move(lane.read);
   states_.End(lane);
-  CountEnded(lane.ticket);
+  tickets_.GiveBack(lane.ticket);
   Tell(read->done, std::move(content));
   Wake(lane);
   RunRunnable();
 }
 
-// A drafter looks at the last tokens of a long sequence: reading them all would take too long. A
-// draft model needs all of them, at the positions that they have in a text.
-void LaneTable::MakeDrafter(Lane& lane) const {
-  constexpr uint32_t kOfSinglePass = 8;  // tokens that it proposes at most
-  const Forward& forward = lane.pass->forward;
-  Chain& chain = *forward.chain;
-  const uint32_t given = lane.pass->chained + 1;  // with that of the pass that has just run
-  const uint32_t left =
-      chain.single ? kOfSinglePass : chain.max_tokens - std::min(chain.max_tokens, given);
-  const uint32_t end = lane.kv.tokens() - forward.drafts;
-  const History history = lane.kv.history();
-  const bool by_model =
-      chain.draft_model && end <= SuffixDrafter::kMostTokens && history.IsText(end);
-  const uint32_t window = by_model ? end : std::min(end, SuffixDrafter::Window(left));
-  std::vector<uint32_t> tokens = history.TokensFrom(end - window);
-  tokens.resize(tokens.size() - forward.drafts);
-  if (by_model) {
-    const auto seed = [&chain, own = forward.seed](uint32_t step) {
-      return chain.seed ? chain.seed(step) : own;
-    };
-    chain.drafter = std::make_unique<ModelDrafter>(
-        std::move(tokens), *chain.draft_model, forward.samples[0], seed, lane.pass->chained,
-        info_.vocab_size, time_,
-        [&queue = queue_, id = lane.id] { queue.Push(command::Drafted{id}); });
-    return;
-  }
-  chain.drafter = std::make_unique<SuffixDrafter>(tokens, chain.recent, time_);
-}
-
 void LaneTable::ContinueChain(Lane& lane, std::vector<Slot> slots, bool worked_ahead) {
   const Chain& chain = *lane.pass->forward.chain;
-  if (chain.speculate && !chain.drafter) MakeDrafter(lane);
+  if (chain.speculate && !chain.drafter) {
+    MakeDrafter(lane, info_.vocab_size, time_,
+                [&queue = queue_, id = lane.id] { queue.Push(command::Drafted{id}); });
+  }
   const auto chosen = worked_ahead ? std::nullopt : TokenForSlowRules(*lane.pass, slots);
   if (chosen) {
     lane.pass->slots = std::move(slots);
@@ -276,7 +248,7 @@ void LaneTable::ContinueChain(Lane& lane, std::vector<Slot> slots, bool worked_a
   } else if (!*follows) {
     EndPass(lane, std::move(slots));
   } else {
-    lane.place = next_ticket_++;  // last in the queue, like a new pass
+    lane.place = tickets_.TakePlace();  // last in the queue, like a new pass
     ScheduledPass& pass = *lane.pass;
     if (pass.ahead == 0) return AddDraftsAndBegin(lane);
     lane.kv.SetToken(lane.kv.tokens() - pass.ahead, pass.forward.tokens.front());
@@ -464,17 +436,10 @@ void LaneTable::EndPass(Lane& lane, Result<std::vector<Slot>> result) {
   TakeBackAhead(lane);
   std::unique_ptr<ScheduledPass> pass = std::move(lane.pass);
   states_.End(lane);
-  CountEnded(lane.ticket);
+  tickets_.GiveBack(lane.ticket);
   --passes_;
   Tell(pass->forward.done, std::move(result));
   Destroy(std::move(pass));
-}
-
-void LaneTable::CountEnded(uint64_t ticket) {
-  --operations_;
-  for (PendingFence& fence : fences_) {
-    if (ticket < fence.ticket) --fence.operations_left;
-  }
 }
 
 void LaneTable::Wake(Lane& lane) {
@@ -524,7 +489,7 @@ void LaneTable::Advance(Lane& lane) {
         states_.BeginRead(lane);
         continue;  // counted when it ends
     }
-    CountEnded(operation.ticket);
+    tickets_.GiveBack(operation.ticket);
   }
   if (lane.busy() || lane.waiting() > 0) return;
   if (lane.closed && !lane.broken) states_.MarkBroken(lane, *lane.closed);
@@ -591,14 +556,6 @@ Status LaneTable::TakeLastRow(Lane& lane) {
 size_t LaneTable::holders() const {
   return static_cast<size_t>(std::ranges::count_if(
       lanes_, [](const auto& entry) { return entry.second->kv.pages_held() > 0; }));
-}
-
-void LaneTable::SignalFences() {
-  std::erase_if(fences_, [](const PendingFence& pending) {
-    if (pending.operations_left > 0) return false;
-    pending.fence->Signal();
-    return true;
-  });
 }
 
 Status LaneTable::CheckIntegrity(const Interruption& interruption) const {

@@ -29,6 +29,7 @@
 #include "sched/lane_states.h"
 #include "sched/queue.h"
 #include "sched/step_time.h"
+#include "sched/tickets.h"
 
 namespace pie {
 
@@ -95,16 +96,10 @@ class LaneTable {
   // Sequences that hold pages.
   size_t holders() const;
   // Signals the fences before which every operation has ended. Call when stats are up to date.
-  void SignalFences();
+  void SignalFences() { tickets_.SignalFences(); }
   Status CheckIntegrity(const Interruption& interruption = {}) const;
 
  private:
-  struct PendingFence {
-    std::shared_ptr<Fence> fence;
-    uint64_t ticket = 0;
-    uint64_t operations_left = 0;  // that came before it
-  };
-
   Lane* Find(SequenceId id) const;             // null if unknown or dropped
   Lane* FindEvenDropped(SequenceId id) const;  // null if it is no longer needed
   Lane& Add(SequenceId id, const CacheSalt& salt);
@@ -127,8 +122,6 @@ class LaneTable {
   void BeginMasked(Lane& lane);
   // No token could be chosen in a pass that has just run.
   void FailLanded(Lane& lane, const Error& error);
-  // For a chain that asks the scheduler to guess.
-  void MakeDrafter(Lane& lane) const;
   // The next pass of the lane's chain waits for its drafts, or for a batch.
   void AddDraftsAndBegin(Lane& lane);
   // Ends a chain that is between two passes.
@@ -138,7 +131,6 @@ class LaneTable {
   void TakeBackAhead(Lane& lane);
   // Destroys a pass that is over, once no batch in flight points to it.
   void Destroy(std::unique_ptr<ScheduledPass> pass);
-  void CountEnded(uint64_t ticket);
 
   // Lanes are looked at from a list, not by recursion: a guest can queue forks of forks of forks.
   void Wake(Lane& lane);
@@ -158,10 +150,8 @@ class LaneTable {
   LaneStates states_;
   std::unordered_map<SequenceId, std::unique_ptr<Lane>> lanes_;
   std::vector<Lane*> runnable_;
-  std::vector<PendingFence> fences_;
-  uint64_t next_ticket_ = 0;
-  uint64_t works_ = 0;       // of slow rules that lanes have waited for
-  uint64_t operations_ = 0;  // in lines, or begun
+  Tickets tickets_;     // of operations in lines, or begun
+  uint64_t works_ = 0;  // of slow rules that lanes have waited for
   uint64_t passes_ = 0;
   uint64_t drafted_ = 0;
   uint64_t confirmed_ = 0;

@@ -2,8 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "abi/out.h"
+#include "abi/text.h"
 #include "pie_bridge.h"
-#include "speech/bridge_out.h"
 #include "speech/chat_source.h"
 #include "speech/tokenizer.h"
 
@@ -44,7 +45,7 @@ std::optional<CallFormat> ToCalls(const nlohmann::json& json) {
 }  // namespace
 
 ChatTemplate::ChatTemplate(pie_bridge::Template* raw) : raw_(raw) {
-  BridgeOut out;
+  abi::Out out;
   pie_bridge::pie_template_seal(raw_, out.get());
   seal_ = out.words();
   pie_bridge::pie_template_stops(raw_, out.get());
@@ -66,25 +67,25 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::Make(const ChatSource& sourc
   const std::string variables_text =
       variables.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const pie_bridge::TemplateSetup setup{
-      .source = ToStr(source.text),
+      .source = abi::ToStr(source.text),
       .tokenizer = tokenizer.raw(),
-      .variables = ToStr(variables_text),
+      .variables = abi::ToStr(variables_text),
       .stops = {source.stop_ids.data(), source.stop_ids.size()},
       .now = now,
   };
-  BridgeOut error;
-  auto* raw = pie_bridge::pie_template_new(&setup, error.get());
-  if (raw == nullptr) return Fail(Code::kInvalid, "{}", error.text());
+  abi::Out out;
+  auto* raw = pie_bridge::pie_template_new(&setup, out.get());
+  if (raw == nullptr) return Fail(Code::kInvalid, "{}", out.error());
   return std::unique_ptr<ChatTemplate>(new ChatTemplate(raw));
 }
 
 Result<ChatTemplate::Options> ChatTemplate::SetOption(const Options& options, std::string_view name,
                                                       std::optional<std::string_view> value) const {
-  const pie_bridge::Str given = ToStr(value.value_or(""));
-  BridgeOut out;
-  if (!pie_bridge::pie_template_set_option(raw_, ToStr(options.json), ToStr(name),
+  const pie_bridge::Str given = abi::ToStr(value.value_or(""));
+  abi::Out out;
+  if (!pie_bridge::pie_template_set_option(raw_, abi::ToStr(options.json), abi::ToStr(name),
                                            value ? &given : nullptr, out.get())) {
-    return Fail(Code::kInvalid, "{}", out.text());
+    return Fail(Code::kInvalid, "{}", out.error());
   }
   return Options{.json = out.text(), .begins_inside = out.words().at(0) != 0};
 }
@@ -92,27 +93,27 @@ Result<ChatTemplate::Options> ChatTemplate::SetOption(const Options& options, st
 Result<ChatTemplate::Tokens> ChatTemplate::Extend(std::span<const TurnKind> before,
                                                   std::span<const Turn> turns,
                                                   const Options& options) const {
-  BridgeOut out;
+  abi::Out out;
   if (!pie_bridge::pie_template_extend(raw_, {before.data(), before.size()},
-                                       {turns.data(), turns.size()}, ToStr(options.json),
+                                       {turns.data(), turns.size()}, abi::ToStr(options.json),
                                        out.get())) {
-    return Fail(Code::kInvalid, "{}", out.text());
+    return Fail(Code::kInvalid, "{}", out.error());
   }
   return out.words();
 }
 
 Result<ChatTemplate::Tokens> ChatTemplate::Alone(const Turn& turn, const Options& options) const {
-  BridgeOut out;
-  if (!pie_bridge::pie_template_alone(raw_, &turn, ToStr(options.json), out.get())) {
-    return Fail(Code::kInvalid, "{}", out.text());
+  abi::Out out;
+  if (!pie_bridge::pie_template_alone(raw_, &turn, abi::ToStr(options.json), out.get())) {
+    return Fail(Code::kInvalid, "{}", out.error());
   }
   return out.words();
 }
 
 Result<std::string> ChatTemplate::Render(std::string_view conversation) const {
-  BridgeOut out;
-  if (!pie_bridge::pie_template_render(raw_, ToStr(conversation), out.get())) {
-    return Fail(Code::kInvalid, "{}", out.text());
+  abi::Out out;
+  if (!pie_bridge::pie_template_render(raw_, abi::ToStr(conversation), out.get())) {
+    return Fail(Code::kInvalid, "{}", out.error());
   }
   return out.text();
 }

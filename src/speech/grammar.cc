@@ -2,17 +2,18 @@
 
 #include <functional>
 
-#include "speech/bridge_out.h"
+#include "abi/out.h"
+#include "abi/text.h"
 
 namespace pie {
 
 Grammar::Grammar(pie_bridge::Grammar* raw) : raw_(raw, pie_bridge::pie_grammar_free) {}
 
 Result<Grammar> Grammar::Make(int kind, std::string_view source) {
-  BridgeOut error;
-  auto* raw = pie_bridge::pie_grammar_new(static_cast<pie_bridge::GrammarKind>(kind), ToStr(source),
-                                          error.get());
-  if (raw == nullptr) return Fail(Code::kInvalid, "grammar: {}", error.text());
+  abi::Out out;
+  auto* raw = pie_bridge::pie_grammar_new(static_cast<pie_bridge::GrammarKind>(kind),
+                                          abi::ToStr(source), out.get());
+  if (raw == nullptr) return Fail(Code::kInvalid, "grammar: {}", out.error());
   return Grammar(raw);
 }
 
@@ -35,17 +36,17 @@ Result<Grammar> Grammar::FromEbnf(std::string_view source) {
 Result<std::optional<Grammar>> Grammar::OfCalls(const ChatTemplate& chat,
                                                 std::span<const std::string> tools) {
   std::vector<pie_bridge::Str> texts;
-  for (const std::string& tool : tools) texts.push_back(ToStr(tool));
-  BridgeOut error;
+  for (const std::string& tool : tools) texts.push_back(abi::ToStr(tool));
+  abi::Out out;
   auto* raw =
-      pie_bridge::pie_template_call_grammar(chat.raw(), {texts.data(), texts.size()}, error.get());
+      pie_bridge::pie_template_call_grammar(chat.raw(), {texts.data(), texts.size()}, out.get());
   if (raw != nullptr) return Grammar(raw);
-  if (std::string text = error.text(); !text.empty()) return Fail(Code::kInvalid, "{}", text);
+  if (std::string text = out.text(); !text.empty()) return Fail(Code::kInvalid, "{}", text);
   return std::nullopt;
 }
 
 std::string_view Grammar::source() const {
-  return View(pie_bridge::pie_grammar_source(raw_.get()));
+  return abi::View(pie_bridge::pie_grammar_source(raw_.get()));
 }
 
 size_t Grammar::bytes() const {
@@ -59,9 +60,9 @@ GrammarVocabulary::GrammarVocabulary(const Model& model)
            pie_bridge::pie_grammar_vocabulary_free) {}
 
 Status GrammarVocabulary::Compile(const Grammar& grammar) const {
-  BridgeOut error;
-  if (!pie_bridge::pie_grammar_compile(raw_.get(), grammar.raw(), error.get())) {
-    return Fail(Code::kInvalid, "grammar: {}", error.text());
+  abi::Out out;
+  if (!pie_bridge::pie_grammar_compile(raw_.get(), grammar.raw(), out.get())) {
+    return Fail(Code::kInvalid, "grammar: {}", out.error());
   }
   return {};
 }
@@ -72,10 +73,10 @@ void Matcher::Free::operator()(pie_bridge::Matcher* raw) const {
 
 Result<Matcher> Matcher::Make(const GrammarVocabulary& vocabulary, const Grammar& grammar,
                               std::string_view user) {
-  BridgeOut error;
+  abi::Out out;
   const uint64_t owner = std::hash<std::string_view>()(user);
-  auto* raw = pie_bridge::pie_matcher_new(vocabulary.raw(), grammar.raw(), owner, error.get());
-  if (raw == nullptr) return Fail(Code::kInvalid, "grammar: {}", error.text());
+  auto* raw = pie_bridge::pie_matcher_new(vocabulary.raw(), grammar.raw(), owner, out.get());
+  if (raw == nullptr) return Fail(Code::kInvalid, "grammar: {}", out.error());
   return Matcher(raw);
 }
 
@@ -87,39 +88,39 @@ std::optional<Matcher> Matcher::OfCompiled(const GrammarVocabulary& vocabulary,
 }
 
 Status Matcher::Accept(std::span<const uint32_t> tokens) {
-  BridgeOut error;
-  if (!pie_bridge::pie_matcher_accept(raw_.get(), {tokens.data(), tokens.size()}, error.get())) {
-    return Fail(Code::kInvalid, "matcher: {}", error.text());
+  abi::Out out;
+  if (!pie_bridge::pie_matcher_accept(raw_.get(), {tokens.data(), tokens.size()}, out.get())) {
+    return Fail(Code::kInvalid, "matcher: {}", out.error());
   }
   return {};
 }
 
 Result<std::vector<uint32_t>> Matcher::MaskRuns() {
-  BridgeOut out;
+  abi::Out out;
   if (!pie_bridge::pie_matcher_mask_runs(raw_.get(), out.get())) {
-    return Fail(Code::kExhausted, "matcher: {}", out.text());
+    return Fail(Code::kExhausted, "matcher: {}", out.error());
   }
   return out.words();
 }
 
 Result<std::vector<uint32_t>> Matcher::MaskBits() {
-  BridgeOut out;
+  abi::Out out;
   if (!pie_bridge::pie_matcher_mask_bits(raw_.get(), out.get())) {
-    return Fail(Code::kExhausted, "matcher: {}", out.text());
+    return Fail(Code::kExhausted, "matcher: {}", out.error());
   }
   return out.words();
 }
 
 std::vector<uint32_t> Matcher::ForcedTokens() {
-  BridgeOut out;
+  abi::Out out;
   pie_bridge::pie_matcher_forced(raw_.get(), out.get());
   return out.words();
 }
 
 Status Matcher::Rollback(size_t tokens) {
-  BridgeOut error;
-  if (!pie_bridge::pie_matcher_rollback(raw_.get(), tokens, error.get())) {
-    return Fail(Code::kInvalid, "matcher: {}", error.text());
+  abi::Out out;
+  if (!pie_bridge::pie_matcher_rollback(raw_.get(), tokens, out.get())) {
+    return Fail(Code::kInvalid, "matcher: {}", out.error());
   }
   return {};
 }
@@ -145,9 +146,9 @@ void Matcher::Reset() {
 }
 
 Result<Matcher> Matcher::Fork() const {
-  BridgeOut error;
-  auto* raw = pie_bridge::pie_matcher_fork(raw_.get(), error.get());
-  if (raw == nullptr) return Fail(Code::kInternal, "matcher: {}", error.text());
+  abi::Out out;
+  auto* raw = pie_bridge::pie_matcher_fork(raw_.get(), out.get());
+  if (raw == nullptr) return Fail(Code::kInternal, "matcher: {}", out.error());
   return Matcher(raw);
 }
 

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "abi/out.h"
+#include "abi/text.h"
 #include "base/utf8.h"
-#include "speech/bridge_out.h"
 #include "speech/text_pieces.h"
 #include "speech/tokenizer_memory.h"
 
@@ -11,14 +12,14 @@ namespace pie {
 
 Tokenizer::Tokenizer(pie_bridge::Tokenizer* raw) : raw_(raw) {
   const pie_bridge::TokenTable table = pie_bridge::pie_tokenizer_table(raw_);
-  bytes_ = View(table.bytes);
+  bytes_ = abi::View(table.bytes);
   ends_ = {table.ends.ptr, table.ends.len};
-  split_regex_ = View(table.split_regex);
+  split_regex_ = abi::View(table.split_regex);
   drops_leading_space_ = table.drops_leading_space;
   for (size_t i = 0; i < table.specials; ++i) {
     const pie_bridge::SpecialToken special = pie_bridge::pie_tokenizer_special(raw_, i);
     special_.ids.push_back(special.id);
-    special_.bytes.emplace_back(View(special.name));
+    special_.bytes.emplace_back(abi::View(special.name));
   }
 }
 
@@ -35,9 +36,9 @@ Result<std::vector<uint32_t>> Tokenizer::EncodePlain(std::string_view text) cons
 }
 
 Result<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text, bool plain) const {
-  BridgeOut out;
-  if (!pie_bridge::pie_tokenizer_encode(raw_, ToStr(text), plain, out.get())) {
-    return Fail(Code::kInvalid, "{}", out.text());
+  abi::Out out;
+  if (!pie_bridge::pie_tokenizer_encode(raw_, abi::ToStr(text), plain, out.get())) {
+    return Fail(Code::kInvalid, "{}", out.error());
   }
   return out.words();
 }
@@ -70,26 +71,26 @@ std::optional<std::string_view> Tokenizer::NameOf(uint32_t id) const {
 
 std::optional<uint32_t> Tokenizer::Find(std::string_view token) const {
   uint32_t id = 0;
-  if (!pie_bridge::pie_tokenizer_find(raw_, ToStr(token), &id)) return std::nullopt;
+  if (!pie_bridge::pie_tokenizer_find(raw_, abi::ToStr(token), &id)) return std::nullopt;
   return id;
 }
 
 Result<std::unique_ptr<Tokenizer>> TokenizerFromJson(std::string_view json, uint32_t vocab_size) {
-  BridgeOut error;
-  auto* raw = pie_bridge::pie_tokenizer_from_json(ToStr(json), vocab_size, error.get());
+  abi::Out out;
+  auto* raw = pie_bridge::pie_tokenizer_from_json(abi::ToStr(json), vocab_size, out.get());
   ReturnFreedMemory();
-  if (raw == nullptr) return Fail(Code::kInvalid, "tokenizer.json: {}", error.text());
+  if (raw == nullptr) return Fail(Code::kInvalid, "tokenizer.json: {}", out.error());
   return std::make_unique<Tokenizer>(raw);
 }
 
 Result<std::unique_ptr<Tokenizer>> TokenizerFromBytes(std::span<const std::string_view> specials,
                                                       uint32_t vocab_size) {
   std::vector<pie_bridge::Str> names;
-  for (std::string_view name : specials) names.push_back(ToStr(name));
-  BridgeOut error;
+  for (std::string_view name : specials) names.push_back(abi::ToStr(name));
+  abi::Out out;
   auto* raw =
-      pie_bridge::pie_tokenizer_from_bytes({names.data(), names.size()}, vocab_size, error.get());
-  if (raw == nullptr) return Fail(Code::kInvalid, "the vocabulary of bytes: {}", error.text());
+      pie_bridge::pie_tokenizer_from_bytes({names.data(), names.size()}, vocab_size, out.get());
+  if (raw == nullptr) return Fail(Code::kInvalid, "the vocabulary of bytes: {}", out.error());
   return std::make_unique<Tokenizer>(raw);
 }
 

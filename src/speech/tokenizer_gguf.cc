@@ -1,6 +1,7 @@
 #include <utility>
 
-#include "speech/bridge_out.h"
+#include "abi/out.h"
+#include "abi/text.h"
 #include "speech/tokenizer.h"
 #include "speech/tokenizer_memory.h"
 
@@ -23,10 +24,10 @@ class Reader {
           gguf_.name());
     }
     if (const GgufValue* architecture = gguf_.Find("general.architecture")) {
-      vocabulary.architecture = ToStr(architecture->String().value_or(""));
+      vocabulary.architecture = abi::ToStr(architecture->String().value_or(""));
     }
-    vocabulary.model = ToStr(*model);
-    vocabulary.pre = ToStr(PIE_TRY(Text("pre")).value_or(""));
+    vocabulary.model = abi::ToStr(*model);
+    vocabulary.pre = abi::ToStr(PIE_TRY(Text("pre")).value_or(""));
     PIE_TRY(Texts("tokens", tokens_));
     PIE_TRY(Texts("merges", merges_));
     PIE_TRY(Scores());
@@ -44,10 +45,10 @@ class Reader {
     vocabulary.lowercase = PIE_TRY(Switch("normalizer.lowercase"));
     vocabulary.strip_accents = PIE_TRY(Switch("normalizer.strip_accents"));
 
-    BridgeOut error;
-    auto* raw = pie_bridge::pie_tokenizer_from_vocabulary(&vocabulary, error.get());
+    abi::Out out;
+    auto* raw = pie_bridge::pie_tokenizer_from_vocabulary(&vocabulary, out.get());
     if (raw == nullptr) {
-      return Fail(Code::kInvalid, "the vocabulary of {}: {}", gguf_.name(), error.text());
+      return Fail(Code::kInvalid, "the vocabulary of {}: {}", gguf_.name(), out.error());
     }
     return std::make_unique<Tokenizer>(raw);
   }
@@ -75,7 +76,7 @@ class Reader {
     const auto texts = value->Strings();
     if (!texts) return Wrong(key, "a list of texts");
     into.reserve(texts->size());
-    for (std::string_view text : *texts) into.push_back(ToStr(text));
+    for (std::string_view text : *texts) into.push_back(abi::ToStr(text));
     return {};
   }
 
@@ -128,7 +129,7 @@ class Reader {
     if (!numbers) return Wrong(key, "a list of bytes");
     charsmap_.reserve(numbers->size());
     for (int64_t number : *numbers) charsmap_.push_back(static_cast<char>(number));
-    return ToStr(charsmap_);
+    return abi::ToStr(charsmap_);
   }
 
   const Gguf& gguf_;

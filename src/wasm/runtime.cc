@@ -6,12 +6,15 @@
 #include <new>
 #include <utility>
 
-#include "wasm/error_text.h"
+#include "abi/out.h"
+#include "abi/text.h"
 #include "wasm/guest_call.h"
-#include "wasm/text.h"
 
 namespace pie::wasm {
 namespace {
+
+using abi::ToStr;
+using abi::View;
 
 // Calls the guest's object. An exception would end the process if it crossed into Rust, so it is
 // logged, and the result is `otherwise`.
@@ -129,9 +132,9 @@ Result<std::unique_ptr<Runtime>> Runtime::Start(const RuntimeOptions& options) {
                .max_response_bytes = options.http.max_response_bytes,
                .timeout_ms = options.http.timeout_ms},
   };
-  ErrorText error;
-  const auto* raw = pie_bridge::pie_runtime_new(&config, options.host, error.get());
-  if (raw == nullptr) return Fail(Code::kUnavailable, "{}", error.text());
+  abi::Out out;
+  const auto* raw = pie_bridge::pie_runtime_new(&config, options.host, out.get());
+  if (raw == nullptr) return Fail(Code::kUnavailable, "{}", out.error());
   return std::unique_ptr<Runtime>(new Runtime(raw));
 }
 
@@ -155,12 +158,12 @@ Result<std::shared_ptr<Program>> Runtime::Load(std::string_view component, std::
       std::fprintf(stderr, "pie: a report of compiling failed: %s\n", error.what());
     }
   };
-  ErrorText error;
+  abi::Out out;
   const auto* raw =
       pie_bridge::pie_program_load(raw_, ToStr(component), ToStr(owner), may_compile, on_phase,
-                                   const_cast<std::function<void()>*>(&on_compile), error.get());
-  if (raw == nullptr && !may_compile && error.empty()) return nullptr;
-  if (raw == nullptr) return Fail(Code::kInvalid, "{}", error.text());
+                                   const_cast<std::function<void()>*>(&on_compile), out.get());
+  if (raw == nullptr && !may_compile && out.text().empty()) return nullptr;
+  if (raw == nullptr) return Fail(Code::kInvalid, "{}", out.error());
   return std::shared_ptr<Program>(new Program(raw));
 }
 

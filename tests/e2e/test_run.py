@@ -16,6 +16,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import configuration
 import pytest
 
 OPTIMISING = "optimising the code for later runs (Ctrl-C skips this)"
@@ -364,7 +365,8 @@ def test_ctrl_c_quietly(pie, guest, tmp_path):
 
 
 def test_first_run_starts_on_quick_code_and_keeps_good_code(pie, guest, run, tmp_path):
-    env = {"PIE_CACHE": str(tmp_path / "cache")}
+    configuration.write(tmp_path / "home", '[runtime]\nwasm_compiler = "both"\n')
+    env = {"PIE_CACHE": str(tmp_path / "cache"), "PIE_HOME": str(tmp_path / "home")}
     program = guest("hello-typescript")
 
     def kept() -> list[Path]:

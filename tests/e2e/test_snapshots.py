@@ -130,7 +130,7 @@ def test_another_layout_and_another_model_are_refused(run: Run, guest, say, home
 def test_quotas_are_errors_of_save(run: Run, guest, say, home, tmp_path):
     say("Hello.")
     config = tmp_path / "config.toml"
-    config.write_text("[runtime]\nmax_snapshots = 1\n")
+    configuration.write(tmp_path, "[runtime]\nmax_snapshots = 1\n")
     arguments = ("-c", str(config), "--", "--prompt", "Hi", "--name", "second")
     done = run("run", "--dummy", *guest("remember-rust"), *arguments, env=home)
     assert done.returncode == 1
@@ -154,7 +154,7 @@ def test_a_full_disk_is_an_error_and_the_old_one_stays(
     run: Run, guest, say, home, tmp_path, small_disk
 ):
     config = tmp_path / "config.toml"
-    config.write_text(f'[runtime]\nsnapshot_dir = "{small_disk}"\n')
+    configuration.write(tmp_path, f'[runtime]\nsnapshot_dir = "{small_disk}"\n')
     _, saved = say("Hello.", "-c", str(config))
     arguments = ("-c", str(config), "--", "--prompt", "x" * 8000)
     done = run("run", "--dummy", *guest("remember-rust"), *arguments, env=home)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import browser
 import configuration
 import openai
 import pytest
@@ -85,6 +86,12 @@ def start(tmp_path_factory) -> Iterator[Callable[..., Serving]]:
 @pytest.fixture(scope="module")
 def server(start) -> Serving:
     return start()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator:
+    with browser.opened() as opened:
+        yield opened
 
 
 @pytest.fixture

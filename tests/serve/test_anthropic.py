@@ -7,7 +7,7 @@ import json
 import anthropic
 import httpx2 as httpx
 import pytest
-from test_openai import CITY
+from openai_requests import CITY
 
 HELLO = [{"role": "user", "content": "Hello"}]
 WEATHER = {"name": "weather", "description": "The weather", "input_schema": CITY}

@@ -12,7 +12,7 @@ import anthropic
 import openai
 import pytest
 from conftest import Serving, client_of, with_openai
-from test_openai import CITY, WEATHER
+from openai_requests import CITY, WEATHER
 
 CALL = '<tool_call>\n{"name": "%s", "arguments": {"city": "%s", "degrees": 3}}\n</tool_call>'
 ANSWERS = {

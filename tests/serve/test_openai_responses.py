@@ -8,7 +8,7 @@ import time
 import openai
 import pytest
 from conftest import client_of, with_openai
-from test_openai import CITY
+from openai_requests import CITY
 
 TOOL = {"type": "function", "name": "weather", "parameters": CITY, "strict": True}
 

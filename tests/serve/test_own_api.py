@@ -11,9 +11,9 @@ import httpx2 as httpx
 import openai
 import pytest
 from conftest import ROOT, Serving
+from openai_requests import WEATHER
 from raw_client import RawClient
 from test_new_http_projects import bakery
-from test_openai import WEATHER
 from test_openai_answers import CONFIG, say
 
 # The model writes a call, of which a stream sends nothing until it is complete. It is so long that

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import http.client
 import json
 import os
 import re
 import subprocess
-import threading
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any
 
-import browser
 import pytest
-from conftest import PIE, ROOT, Serving, component, key_of
-from raw_client import LIMIT_S, RawClient
+from conftest import PIE, ROOT, Serving, component
+from page import install, running, visiting
+from raw_client import LIMIT_S
 
-PROGRAMS = {
-    "hello-rust": "inferlets/hello/rust/Pie.toml",
-    "serve-watched-rust": "tests/serve/watched/rust/Pie.toml",
-    "remember-rust": "inferlets/remember/rust/Pie.toml",
-    "e2e-adapter-script": "tests/e2e/adapter-script/Pie.toml",
-}
-GUARDED = """
-[auth]
-enabled = true
-
-[mcp.everybodys-server]
-command = "true"
-
-[mcp.marys-tools]
-command = "true"
-users = ["mary"]
-"""
 # Contexts that are not used lose their pages to host memory after every batch.
 SWAPPING = """
 [[model]]
@@ -44,13 +21,6 @@ swap_pool_size = 4096
 suspend_every_steps = 1
 swap_always = true
 """
-SLOW = {"word": "pie", "forks": 3, "pause_s": 0.05}
-
-
-def install(server: Serving, token: str | None = None) -> None:
-    with connected(server, token=token) as (client, on):
-        for name, manifest in PROGRAMS.items():
-            on(client.install(component(name), (ROOT / manifest).read_text()))
 
 
 @pytest.fixture(scope="module")
@@ -60,179 +30,11 @@ def open_server(start) -> Serving:
     return server
 
 
-@pytest.fixture(scope="module")
-def guarded(start) -> Serving:
-    server = start(config=GUARDED)
-    install(server, server.token)
-    return server
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator:
-    with browser.opened() as opened:
-        yield opened
-
-
-class Watched:
-    """A page, and everything that it complained about."""
-
-    def __init__(self, context, server: Serving) -> None:
-        self.page = context.new_page()
-        self.page.set_default_timeout(browser.LIMIT_MS)
-        self.faults: list[str] = []
-        self.page.on("console", lambda said: self.faults.append(f"{said.type}: {said.text}"))
-        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
-        self.page.on("requestfailed", lambda request: self.faults.append(request.url))
-        self.root = f"http://127.0.0.1:{server.port}/"
-        self.page.goto(self.root)
-
-    def view(self, name: str) -> None:
-        self.page.get_by_role("link", name=name, exact=True).click()
-
-    def sees(self, selector: str, text: str) -> None:
-        """Waits until the element has the text."""
-        self.page.wait_for_function(
-            "([s, t]) => document.querySelector(s)?.innerText.includes(t)", arg=[selector, text]
-        )
-
-    def text(self, selector: str) -> str:
-        return self.page.inner_text(selector)
-
-
 @pytest.fixture
 def visit(chromium):
-    """Opens pages, each in a profile of its own. None may complain."""
-    contexts, pages = [], []
-
-    def go(server: Serving, **options) -> Watched:
-        contexts.append(chromium.new_context(**options))
-        pages.append(Watched(contexts[-1], server))
-        return pages[-1]
-
-    yield go
-    for context in contexts:
-        context.close()
-    for page in pages:
-        assert page.faults == []
-
-
-@contextmanager
-def connected(server: Serving, user: str = "local", token: str | None = None) -> Iterator:
-    """Another client of the same server, and what runs its coroutines."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def on(coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(LIMIT_S)
-
-    client = on(RawClient.connect(server.uri, None if token else user))
-    if token:
-        on(client.ask("auth_by_token", token=token))
-    try:
-        yield client, on
-    finally:
-        on(client.close())
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-@contextmanager
-def running(server: Serving, user: str = "local", token: str | None = None, **more) -> Iterator:
-    """The slow program runs meanwhile, launched by another client."""
-    with connected(server, user, token) as (client, on):
-        process = on(client.launch("watched", json.dumps({**SLOW, **more})))
-
-        def stop() -> list[tuple[str, str]]:
-            """Tells the program to stop, and returns all its events."""
-            on(client.ask("signal_process", process_id=process, message="stop"))
-            return on(client.until_end(process))
-
-        try:
-            yield process, stop
-        finally:
-            on(client.request("terminate_process", process_id=process))
-
-
-def get(server: Serving, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT_S)
-    connection.putrequest("GET", path, skip_accept_encoding=True)
-    for name, value in headers.items():
-        connection.putheader(name.replace("_", "-"), value)
-    connection.endheaders()
-    answer = connection.getresponse()
-    result = answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
-    connection.close()
-    return result
-
-
-# --- files ------------------------------------------------------
-
-
-def test_the_banner_names_the_page(start):
-    server = start()
-    lines = [server.process.stdout.readline() for _ in range(4)]
-    assert any(f"page      http://127.0.0.1:{server.port}/" in line for line in lines), lines
-
-
-def test_files_have_types_and_tags_and_are_sent_once(open_server):
-    status, headers, text = get(open_server, "/")
-    assert status == 200 and headers["content-type"] == "text/html; charset=utf-8"
-    names = re.findall(rb'(?:src|href)="(page/[^"]+)"', text)
-    assert b"page/app.js" in names and b"page/style.css" in names
-    kinds = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-    for name in {name.decode() for name in names} | {"page/pie-client.js"}:
-        status, headers, _ = get(open_server, "/" + name)
-        assert status == 200 and headers["content-type"].startswith(kinds[name.split(".")[-1]])
-        again = get(open_server, "/" + name, If_None_Match=headers["etag"])
-        assert again[0] == 304 and again[2] == b""
-
-
-@pytest.mark.parametrize("path", ["/", "/page/app.js", "/page/pie-client.js"])
-def test_the_policy_is_strict(open_server, path):
-    headers = get(open_server, path)[1]
-    policy = dict(
-        part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";")
-    )
-    assert policy["default-src"] == "'none'" and policy["script-src"] == "'self'"
-    assert policy["frame-ancestors"] == "'none'" and policy["base-uri"] == "'none'"
-    assert "unsafe" not in headers["content-security-policy"]
-    assert headers["x-content-type-options"] == "nosniff"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/page/../../../etc/passwd",
-        "/page/%2e%2e/%2e%2e/config.toml",
-        "/page//etc/passwd",
-        "/page/..",
-        "/page/",
-        "/index.html",
-        "/page/index.html",
-        "/page/app.js/",
-        "/page/app.js%00.html",
-    ],
-)
-def test_nothing_but_the_pages_files_is_served(open_server, path):
-    status, _, text = get(open_server, path)
-    assert status == 404 and b"not found" in text
-
-
-def test_other_origins_are_refused(open_server):
-    assert get(open_server, "/", Origin="https://evil.example")[0] == 403
-    assert get(open_server, "/page/app.js", Origin="https://evil.example")[0] == 403
-    assert get(open_server, "/", Origin=f"http://localhost:{open_server.port}")[0] == 200
-
-
-def test_the_page_can_be_turned_off(start):
-    server = start(config="[server]\npage = false\n")
-    assert get(server, "/")[0] == 404 and get(server, "/page/app.js")[0] == 404
-    assert get(server, "/healthz")[0] == 200
-
-
-# --- what is clicked, and what is seen --------------------------
+    """Opens pages. None may complain."""
+    with visiting(chromium) as go:
+        yield go
 
 
 def test_hello_from_the_playground(open_server, visit):
@@ -387,130 +189,6 @@ def test_the_page_comes_back_when_the_server_does(start, visit, tmp_path):
     again.kill()
     again.wait(LIMIT_S)
     page.faults.clear()  # the browser says that it could not connect meanwhile
-
-
-# --- who sees what ----------------------------------------------
-
-
-def test_without_a_login_there_is_no_data(guarded, visit):
-    page = visit(guarded)
-    page.sees("#login", "Paste an API key")
-    for view in ("live", "playground", "library"):
-        page.page.goto(f"{page.root}#{view}")
-        assert not page.page.is_visible(f"#view-{view}")
-    page.page.fill("#key", "wrong")
-    page.page.get_by_role("button", name="Log in").click()
-    page.sees("#login-error", "does not know this key")
-    assert not page.page.is_visible("#views") and page.text("#state") == "Not logged in"
-
-
-def test_two_users_see_their_own_things_only(guarded, visit):
-    keys = {user: key_of(guarded, user) for user in ("ada", "grace")}
-    ada, grace = visit(guarded), visit(guarded)
-    with running(guarded, token=keys["ada"], word="adasword") as (process, _):
-        for page, user in ((ada, "ada"), (grace, "grace")):
-            page.page.fill("#key", keys[user])
-            page.page.get_by_role("button", name="Log in").click()
-            page.sees("#user", user)
-        ada.sees("#processes", "watched")
-        ada.page.click("#processes button")
-        ada.sees("#stream", "adasword")
-        ada.sees("#map-legend", "watched")
-        # Grace sees that pages are taken, and not whose they are.
-        grace.sees("#map-legend", "other users")
-        grace.sees("#processes", "Nothing of yours runs")
-        everything = grace.page.content()
-        for secret in ("adasword", process, "watched"):
-            assert secret not in everything
-        grace.view("Library")
-        grace.sees("#programs", "hello@0.1.0")  # programs are for everybody
-
-        with connected(guarded, token=keys["grace"]) as (client, on):
-            seen = on(client.ask("query", subject="watch", record=""))
-            assert "adasword" not in seen and process not in seen
-            refused = on(client.request("query", subject="output", record=f"{process} 0"))
-            assert not refused["ok"]
-    ada.page.get_by_role("button", name="Log out").click()
-    ada.sees("#login", "Paste an API key")
-    assert "adasword" not in ada.page.content()
-    ada.page.reload()
-    ada.sees("#login", "Paste an API key")
-
-
-def test_the_library_lists_the_users_own_things(guarded, visit):
-    mary, dorothy = visit(guarded), visit(guarded)
-    keys = [key_of(guarded, user) for user in ("mary", "dorothy")]
-    tuned = {"do": "initialize", "rank": 2, "alpha": 4.0, "population": 4, "mu": 0.5, "sigma": 0.25}
-    steps = [{"do": "create", "name": "marys-adapter"}, tuned]
-    with connected(guarded, token=keys[0]) as (client, on):
-        asked = {"prompt": "hello", "name": "marys-snapshot", "max_tokens": 8}
-        for program, given in (("remember", asked), ("adapter-script", {"steps": steps})):
-            ended = on(client.until_end(on(client.launch(program, json.dumps(given)))))
-            assert ended[-1][0] == "return", ended
-        on(client.ask("register_mcp_server", name="marys-server", transport="stdio"))
-        for page, key in zip((mary, dorothy), keys, strict=True):
-            page.page.fill("#key", key)
-            page.page.get_by_role("button", name="Log in").click()
-            page.view("Library")
-            page.sees("#programs", "remember@0.1.0")
-        for part, name in (("snapshots", "snapshot"), ("adapters", "adapter"), ("mcp", "server")):
-            mary.sees(f"#{part}", f"marys-{name}")
-        mary.sees("#mcp", "one of your clients")
-        assert "marys" not in dorothy.page.content()
-    for page in (mary, dorothy):
-        page.page.get_by_role("button", name="Refresh").click()
-        page.sees("#mcp", "everybodys-server")  # a server of the config, for all users
-        page.sees("#mcp", "the engine's config")
-    mary.sees("#mcp", "marys-tools")
-    assert "marys" not in dorothy.page.content()
-    gone = "() => !document.querySelector('#mcp').innerText.includes('marys-server')"
-    mary.page.wait_for_function(gone)  # its client has left
-
-
-def test_a_daemon_is_restarted_and_stopped(open_server, visit):
-    manifest = (ROOT / "tests/serve/http/rust/Pie.toml").read_text()
-    page = visit(open_server)
-    page.view("Library")
-    page.sees("#daemons", "You have no daemons")
-    with connected(open_server) as (client, on):
-        on(client.install(component("serve-http-rust"), manifest))
-        asked = {"port": 0, "inferlet": "http-echo", "input": "{}"}
-        on(client.ask("launch_daemon", **asked))
-        on(client.install(component("serve-http-rust"), manifest.replace("0.1.0", "0.1.1")))
-        page.page.get_by_role("button", name="Refresh").click()
-        page.sees("#daemons", "http-echo@0.1.0")
-        page.page.get_by_role("button", name="Restart http-echo@0.1.0").click()
-        page.sees("#daemons", "http-echo@0.1.1")
-        page.page.get_by_role("button", name="Stop http-echo@0.1.1").click()
-        page.sees("#daemons", "You have no daemons")
-        assert json.loads(on(client.ask("list_processes"))) == []
-
-
-def test_the_library_without_mcp_servers(open_server, visit):
-    page = visit(open_server)
-    page.view("Library")
-    page.sees("#mcp", "None of your connected clients offers an MCP server")
-
-
-def test_a_reload_keeps_the_login_of_the_tab_only(guarded, visit):
-    page = visit(guarded)
-    page.page.fill("#key", guarded.token)
-    page.page.get_by_role("button", name="Log in").click()
-    page.sees("#user", "internal")
-    page.page.reload()
-    page.sees("#user", "internal")
-    assert page.page.evaluate("localStorage.length + document.cookie.length") == 0
-
-
-def test_without_authentication_a_user_is_chosen(open_server, visit):
-    page = visit(open_server)
-    page.sees("#user", "local")
-    with running(open_server, user="ada"):
-        page.page.get_by_role("button", name="Switch user").click()
-        page.page.fill("#name", "ada")
-        page.page.get_by_role("button", name="Watch").click()
-        page.sees("#user", "ada")
-        page.sees("#processes", "watched")
 
 
 # --- how it looks and feels -------------------------------------

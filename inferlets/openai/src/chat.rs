@@ -1,11 +1,12 @@
 //! `/v1/chat/completions`
 
 use crate::api_error::ApiError;
-use crate::choices::{collect, generate, Delta, Scored, Usage};
+use crate::choices::{collect, generate, Delta, Usage};
 use crate::forms::Form;
 use crate::options::{alternatives, boolean, check_names, whole, Options};
 use crate::prompt::{self, Said};
 use crate::reply::{self, now, SharedEvents};
+use crate::scored::Scored;
 use crate::thinking;
 use crate::tools;
 use inferlet::http::Responder;

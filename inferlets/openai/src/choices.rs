@@ -2,13 +2,11 @@
 
 use crate::api_error::is_too_long;
 use crate::draw::Draw;
-use crate::forms::Form;
 use crate::options::{vocabulary_size, Options};
 use crate::reply::SILENCE;
-use crate::stops::Stops;
-use crate::thoughts::{Split, Thoughts};
-use crate::tools::{without_mark, Call, Calls};
-use crate::visible::Visible;
+use crate::scored::Scored;
+use crate::speech::Speech;
+use crate::tools::Call;
 use inferlet::chat::{Decoder, Event};
 use inferlet::futures::channel::mpsc;
 use inferlet::futures::future::{join_all, pending, select, try_join_all, Either};
@@ -19,7 +17,6 @@ use inferlet::time::sleep;
 use inferlet::Constrain;
 use serde_json::{json, Value};
 use std::cell::RefCell;
-use std::collections::VecDeque;
 
 /// Some more text of a choice.
 #[derive(Default)]
@@ -67,13 +64,6 @@ pub async fn collect(options: &Options, prompts: Vec<Context>) -> Result<(Vec<Ch
     };
     let usage = generate(options, prompts, take).await?;
     Ok((choices.into_inner(), usage))
-}
-
-/// A token with its log-probability and its likeliest alternatives.
-pub struct Scored {
-    pub token: u32,
-    pub logprob: f32,
-    pub top: Vec<(u32, f32)>,
 }
 
 #[derive(Default)]
@@ -301,7 +291,7 @@ async fn run(
                     output
                         .tokens
                         .iter()
-                        .map(|token| score(*token, ids, probabilities, top))
+                        .map(|token| Scored::of(*token, ids, probabilities, top))
                         .collect()
                 })
                 .unwrap_or_default(),
@@ -353,154 +343,6 @@ fn allowed(
     match constraint.failure() {
         Some(failure) => Err(failure.to_string()),
         None => Ok((!constraint.is_finished()).then_some(mask)),
-    }
-}
-
-/// What is shown of the text of a choice: thoughts, calls and stop texts are taken out of it.
-struct Speech<'a> {
-    thoughts: Option<Thoughts>,
-    calls: Option<Calls<'a>>,
-    visible: Visible,
-    stops: Stops,
-    stopped_by: Option<String>,
-    /// Whether the answer is a call and nothing else: its text is not shown, not even if the call breaks off.
-    is_call: bool,
-    /// The log-probabilities of tokens of which it is not known yet whether they are thoughts.
-    scored: VecDeque<Scored>,
-}
-
-impl<'a> Speech<'a> {
-    fn new(options: &'a Options) -> Speech<'a> {
-        let has_tools = !options.tools.callable.is_empty();
-        let bare_calls = has_tools
-            && ["{", "["]
-                .iter()
-                .any(|text| without_mark(&options.model, text));
-        let thinks = options.splits_thoughts && matches!(options.form, Form::Text);
-        Speech {
-            thoughts: thinks.then(|| Thoughts::new(&options.model)),
-            calls: has_tools.then(|| Calls::new(&options.model, &options.tools)),
-            visible: Visible::new(bare_calls),
-            stops: Stops::new(&options.stops),
-            stopped_by: None,
-            is_call: matches!(options.form, Form::Call(_)),
-            scored: VecDeque::new(),
-        }
-    }
-
-    /// Takes tokens, the text that became visible with them, and their log-probabilities, if they were asked for.
-    fn take(&mut self, tokens: &[u32], text: String, scored: Vec<Scored>) -> Result<Delta> {
-        self.scored.extend(scored);
-        let pieces = match &mut self.thoughts {
-            Some(thoughts) => thoughts.take(tokens, text)?,
-            None => vec![Split::answer(tokens, text)],
-        };
-        self.show_all(pieces)
-    }
-
-    fn show_all(&mut self, pieces: Vec<Split>) -> Result<Delta> {
-        let mut all = Delta::default();
-        for piece in pieces {
-            let shown = self.show(piece)?;
-            all.text += &shown.text;
-            all.thought += &shown.thought;
-            all.tokens.extend(shown.tokens);
-            if self.stopped_by.is_some() {
-                break;
-            }
-        }
-        Ok(all)
-    }
-
-    fn show(&mut self, split: Split) -> Result<Delta> {
-        if let Some(calls) = &mut self.calls {
-            calls.feed(&split.tokens)?;
-        }
-        let tokens = self.scores_of(&split);
-        let (mut text, stop) = self.stops.push(&split.text);
-        self.stopped_by = stop;
-        if let Some(calls) = &self.calls {
-            let called = !calls.found.is_empty();
-            text = self.visible.push(&text, calls.is_assembling(), called);
-            if self.is_call {
-                text.clear();
-            }
-        }
-        Ok(Delta {
-            text,
-            thought: split.thought,
-            tokens,
-            ..Delta::default()
-        })
-    }
-
-    /// The log-probabilities of the next tokens, without those of thoughts.
-    fn scores_of(&mut self, split: &Split) -> Vec<Scored> {
-        if split.hidden > 0 {
-            self.scored.drain(..split.hidden.min(self.scored.len()));
-            return Vec::new();
-        }
-        let count = split.tokens.len().min(self.scored.len());
-        self.scored.drain(..count).collect()
-    }
-
-    /// The end of the text: what was held back, and the calls.
-    fn end(&mut self) -> Result<Delta> {
-        let mut last = Delta::default();
-        if self.stopped_by.is_none() {
-            if let Some(thoughts) = &mut self.thoughts {
-                let rest = thoughts.rest()?;
-                last = self.show_all(rest)?;
-            }
-        }
-        let held = self.stops.rest();
-        if let Some(calls) = &mut self.calls {
-            last.calls = std::mem::take(&mut calls.found);
-            if last.calls.is_empty() && !self.is_call {
-                last.text += &self.visible.push(&held, false, false);
-                last.text += &self.visible.rest();
-            }
-        } else {
-            last.text += &held;
-        }
-        last.stopped_by = self.stopped_by.take();
-        Ok(last)
-    }
-}
-
-fn score(token: u32, ids: &[u32], probabilities: &[f32], top: usize) -> Scored {
-    let mut ranked: Vec<(u32, f32)> = ids
-        .iter()
-        .copied()
-        .zip(probabilities.iter().copied())
-        .collect();
-    let own = ranked
-        .iter()
-        .find(|(id, _)| *id == token)
-        .map_or(0.0, |(_, p)| *p);
-    let by_probability = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1);
-    if top > 0 && top < ranked.len() {
-        ranked.select_nth_unstable_by(top, by_probability);
-    }
-    ranked.truncate(top);
-    ranked.sort_by(by_probability);
-    let top = ranked
-        .into_iter()
-        .map(|(id, p)| (id, logarithm(p)))
-        .collect();
-    Scored {
-        token,
-        logprob: logarithm(own),
-        top,
-    }
-}
-
-/// JSON has no infinity. The API writes this number for tokens that are practically impossible.
-fn logarithm(probability: f32) -> f32 {
-    if probability > 0.0 {
-        probability.ln()
-    } else {
-        -9999.0
     }
 }
 

@@ -1,10 +1,11 @@
 //! `/v1/completions`: the model continues a text, or several.
 
 use crate::api_error::ApiError;
-use crate::choices::{collect, generate, Choice, Delta, Scored, Usage};
+use crate::choices::{collect, generate, Choice, Delta, Usage};
 use crate::options::{alternatives, boolean, check_names, vocabulary_size, whole, Options};
 use crate::prompt_scores;
 use crate::reply::{self, now, SharedEvents};
+use crate::scored::Scored;
 use inferlet::futures::future::try_join_all;
 use inferlet::http::Responder;
 use inferlet::prelude::*;

@@ -19,6 +19,8 @@ mod prompt;
 mod prompt_scores;
 mod reply;
 mod responses;
+mod scored;
+mod speech;
 mod stops;
 mod store;
 mod thinking;

@@ -1,7 +1,7 @@
 //! The log-probabilities of the tokens of a prompt, for `echo` with `logprobs`.
 
-use crate::choices::Scored;
 use crate::options::Options;
+use crate::scored::Scored;
 use inferlet::prelude::*;
 use inferlet::sample::{Distribution, Logprob};
 

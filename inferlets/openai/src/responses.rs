@@ -7,9 +7,10 @@ mod stream;
 
 use crate::api_error::ApiError;
 use crate::chat;
-use crate::choices::{collect, length, Choice, Scored, Usage};
+use crate::choices::{collect, length, Choice, Usage};
 use crate::options::{check_types, Options};
 use crate::reply::{self, now};
+use crate::scored::Scored;
 use crate::store;
 use crate::tools;
 use conversation::{items, messages};

@@ -2,6 +2,7 @@ import asyncio
 
 import engine
 import pytest
+from engine_resources import PAGE, VOCAB
 
 from inferlet import (
     Context,
@@ -145,7 +146,7 @@ def test_forward_reads_samplers_and_probes(model):
         out = fwd.execute()
         assert len(out.tokens_at(rows)) == 2 and out.token(rows) == out.tokens_at(rows)[0]
         assert len(out.tokens_at(draws)) == 4
-        assert len(out.logits(logits)) == engine.VOCAB * 4
+        assert len(out.logits(logits)) == VOCAB * 4
         assert len(out.logprobs(logprobs)) == 2
         assert isinstance(out.entropy(entropy), float)
         assert len(out.embedding(embedding)) == 8 and out.embedding(entropy) is None
@@ -301,7 +302,7 @@ def test_cached_tokens_are_those_of_the_engine(model):
     with Context(model) as ctx:
         assert ctx.cached_tokens == 0
         ctx.append(range(97, 103)).flush()
-        assert ctx.cached_tokens == engine.PAGE
+        assert ctx.cached_tokens == PAGE
     with pytest.raises(PieError, match="released"):
         _ = ctx.cached_tokens
 
@@ -319,7 +320,7 @@ def test_pages_are_changed_by_hand_and_the_context_follows(model):
         ctx.append(range(97, 103)).flush()
         assert (raw.committed_page_count(), raw.working_page_token_count()) == (1, 2)
         raw.truncate_working_page_tokens(1)
-        assert ctx.seq_len == engine.PAGE + 1
+        assert ctx.seq_len == PAGE + 1
         raw.commit_working_pages(0)
     with pytest.raises(PieError, match="released"):
         raw.working_page_count()

@@ -3,6 +3,7 @@ import asyncio
 
 import engine
 import pytest
+from engine_resources import PASS_NS
 
 from inferlet import (
     Context,
@@ -348,7 +349,7 @@ def test_forks_generate_at_once(model):
             texts = await asyncio.gather(
                 *(fork.generate(GREEDY, max_tokens=4).collect_text() for fork in forks)
             )
-            assert engine.state.now - before == 4 * engine.PASS_NS
+            assert engine.state.now - before == 4 * PASS_NS
             for fork in forks:
                 fork.release()
             return texts

@@ -2,6 +2,7 @@
 
 import engine
 import pytest
+from engine_resources import PAGE
 
 from inferlet import Context, Regex, Sampler, _async, brle
 
@@ -58,7 +59,7 @@ def test_accept_takes_kept_drafts_back_too(model):
             self.told = []
 
         def draft(self):
-            return self.truth[self.at : self.at + engine.PAGE + 2], []
+            return self.truth[self.at : self.at + PAGE + 2], []
 
         def accept(self, tokens):
             super().accept(tokens)
@@ -72,8 +73,8 @@ def test_accept_takes_kept_drafts_back_too(model):
             start = len(ctx.buffer())
             async for step in generator:
                 out = await step.execute()
-                assert len(out.tokens) == engine.PAGE + 3
-                assert ctx.seq_len == start + engine.PAGE + 2
+                assert len(out.tokens) == PAGE + 3
+                assert ctx.seq_len == start + PAGE + 2
                 assert generator.accept([122]) == [122]
                 assert (ctx.seq_len, ctx.buffer()) == (start, [122])
                 assert generator.tokens_generated == 1

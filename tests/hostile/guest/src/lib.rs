@@ -1,6 +1,8 @@
 //! Misbehaves in one of many modes. `hostile.cc` says what the engine must do about each.
 
 mod attacks;
+mod files;
+mod passes;
 mod storms;
 mod wasi_calls;
 

@@ -1,4 +1,4 @@
-// Text and lists that cross the bridge's C ABI. Both directions borrow them for the length of a
+// Texts and lists that cross the bridge's C ABI. Both directions borrow them for the length of a
 // call.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include "pie_bridge.h"
 
-namespace pie::wasm {
+namespace pie::abi {
 
 inline pie_bridge::Str ToStr(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
@@ -21,4 +21,4 @@ std::span<const T> View(pie_bridge::List<T> list) {
   return {list.ptr, list.len};
 }
 
-}  // namespace pie::wasm
+}  // namespace pie::abi

@@ -1,0 +1,43 @@
+#include "sched/make_drafter.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "sched/lane.h"
+#include "sched/model_drafter.h"
+#include "sched/suffix_drafter.h"
+
+namespace pie {
+
+// A drafter looks at the last tokens of a long sequence: reading them all would take too long. A
+// draft model needs all of them, at the positions that they have in a text.
+void MakeDrafter(const Lane& lane, uint32_t vocab_size, const StepTime& time,
+                 std::function<void()> ready) {
+  constexpr uint32_t kOfSinglePass = 8;  // tokens that it proposes at most
+  const Forward& forward = lane.pass->forward;
+  Chain& chain = *forward.chain;
+  const uint32_t given = lane.pass->chained + 1;  // with that of the pass that has just run
+  const uint32_t left =
+      chain.single ? kOfSinglePass : chain.max_tokens - std::min(chain.max_tokens, given);
+  const uint32_t end = lane.kv.tokens() - forward.drafts;
+  const History history = lane.kv.history();
+  const bool by_model =
+      chain.draft_model && end <= SuffixDrafter::kMostTokens && history.IsText(end);
+  const uint32_t window = by_model ? end : std::min(end, SuffixDrafter::Window(left));
+  std::vector<uint32_t> tokens = history.TokensFrom(end - window);
+  tokens.resize(tokens.size() - forward.drafts);
+  if (by_model) {
+    const auto seed = [&chain, own = forward.seed](uint32_t step) {
+      return chain.seed ? chain.seed(step) : own;
+    };
+    chain.drafter = std::make_unique<ModelDrafter>(std::move(tokens), *chain.draft_model,
+                                                   forward.samples[0], seed, lane.pass->chained,
+                                                   vocab_size, time, std::move(ready));
+    return;
+  }
+  chain.drafter = std::make_unique<SuffixDrafter>(tokens, chain.recent, time);
+}
+
+}  // namespace pie
