@@ -4,6 +4,8 @@
 
 #include <cuda_bf16.h>
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "backend/cuda/emulator/emulator.h"
@@ -93,8 +95,31 @@ inline float HalfToFloat(uint16_t half) {
   return pie::HalfToFloat(half);
 }
 
-inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
-                uint32_t b1) {
+inline float HalfOf(uint32_t pair, int index) {
+  return pie::HalfToFloat(static_cast<uint16_t>(pair >> (16 * index)));
+}
+
+inline uint32_t HalfBits(float x) {
+  return std::bit_cast<uint16_t>(static_cast<_Float16>(x));
+}
+
+inline uint2 HalvesOfE4m3(uint32_t bytes) {
+  const auto half = [&](int i) {
+    const uint32_t byte = bytes >> (8 * i) & 0xFFU;
+    const float number = std::bit_cast<float>((byte & 0x7FU) << 20 | (byte & 0x80U) << 24);
+    return HalfBits(number * 0x1p120F);
+  };
+  return make_uint2(half(0) | half(1) << 16, half(2) | half(3) << 16);
+}
+
+inline uint32_t PackHalves(float low, float high) {
+  const auto half = [](float x) { return HalfBits(std::fmin(std::fmax(x, -65504.0F), 65504.0F)); };
+  return half(low) | half(high) << 16;
+}
+
+template <class Number>  // of a pair, by its index
+void MmaOf(const Number& number, float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+           uint32_t b0, uint32_t b1) {
   struct Operands {
     uint32_t a[4];
     uint32_t b[2];
@@ -107,13 +132,21 @@ inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a
       const Operands column = of[(lane % 4 * 2 + n) * 4 + quarter];
       for (unsigned half = 0; half < 2; ++half) {
         for (int i = 0; i < 2; ++i) {
-          const float b = Bf16Of(column.b[half], i);
-          d[n] += Bf16Of(rows.a[2 * half], i) * b;
-          d[2 + n] += Bf16Of(rows.a[2 * half + 1], i) * b;
+          const float b = number(column.b[half], i);
+          d[n] += number(rows.a[2 * half], i) * b;
+          d[2 + n] += number(rows.a[2 * half + 1], i) * b;
         }
       }
     }
   }
+}
+inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                uint32_t b1) {
+  MmaOf(Bf16Of, d, a0, a1, a2, a3, b0, b1);
+}
+inline void MmaHalves(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                      uint32_t b0, uint32_t b1) {
+  MmaOf(HalfOf, d, a0, a1, a2, a3, b0, b1);
 }
 
 }  // namespace pie::cuda

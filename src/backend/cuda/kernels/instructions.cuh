@@ -108,10 +108,46 @@ __device__ inline float HalfToFloat(uint16_t half) {
   return number;
 }
 
+// Four e4m3, bytes 0 and 1 and bytes 2 and 3, as pairs of halves. Exact.
+__device__ inline uint2 HalvesOfE4m3(uint32_t bytes) {
+  uint2 pairs;
+#if __CUDA_ARCH__ >= 890
+  asm("{\n"
+      ".reg .b16 low, high;\n"
+      "mov.b32 {low, high}, %2;\n"
+      "cvt.rn.f16x2.e4m3x2 %0, low;\n"
+      "cvt.rn.f16x2.e4m3x2 %1, high;\n"
+      "}"
+      : "=r"(pairs.x), "=r"(pairs.y)
+      : "r"(bytes));
+#else  // no kernel that runs there calls this
+  pairs = make_uint2(bytes, bytes);
+#endif
+  return pairs;
+}
+
+// Rounds to a pair of halves. What is too large becomes the largest half.
+__device__ inline uint32_t PackHalves(float low, float high) {
+  constexpr float kMost = 65504;
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;"
+      : "=r"(pair)
+      : "f"(fminf(fmaxf(high, -kMost), kMost)), "f"(fminf(fmaxf(low, -kMost), kMost)));
+  return pair;
+}
+
 // d += a · b for tiles of 16 × 16 and 16 × 8 numbers.
 __device__ inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
                            uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+// The same for halves.
+__device__ inline void MmaHalves(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                                 uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));

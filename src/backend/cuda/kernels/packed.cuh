@@ -25,6 +25,19 @@ __device__ inline uint2 PairsOfE4m3(uint32_t bytes, uint32_t factor) {
                     MultiplyAddPairs(odd, factor, kMinusZeros));
 }
 
+// Numbers of x that meet e4m3 weights are halves: the tensor cores take a pair of e4m3 as halves
+// after one instruction, and as bfloat16 after four. They are scaled, because the largest half is
+// 65,504: what is below 2^20 in x stays exact to 11 bits down to 2^-10, and to 2^-21 below that.
+inline constexpr float kHalfScale = 1.0F / 16;
+
+// Two pairs of bfloat16 as scaled halves, in the order of HalvesOfE4m3 for packed weights: numbers
+// 0 and 2, 1 and 3.
+__device__ inline uint2 OrderedHalves(uint32_t first, uint32_t second) {
+  const auto low = [](uint32_t pair) { return __uint_as_float(pair << 16) * kHalfScale; };
+  const auto high = [](uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000U) * kHalfScale; };
+  return make_uint2(PackHalves(low(first), low(second)), PackHalves(high(first), high(second)));
+}
+
 // The numbers of one row in a span that a lane has, and the row's scales.
 template <WeightKind kKind>
 struct RowSpan {
@@ -96,6 +109,16 @@ struct RowSpan {
         }
         pairs[i] = MultiplyAddPairs(pair | k128, kOnes, kOffset);
       }
+    }
+  }
+
+  // The same as pairs of halves: numbers 0 and 2, 1 and 3, 4 and 6, 5 and 7. fp8 only.
+  __device__ void UnpackHalves(int g, uint32_t (&pairs)[4]) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint2 two = HalvesOfE4m3(Word(g * 2 + i));
+      pairs[2 * i] = two.x;
+      pairs[2 * i + 1] = two.y;
     }
   }
 

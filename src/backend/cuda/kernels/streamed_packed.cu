@@ -1,7 +1,7 @@
-// Streamed products with packed weights. Weights become bfloat16 in the registers of the warp
-// groups that multiply, which are an operand of their instructions. A tile of packed.h has the
-// numbers of a warp in the order of that operand, up to the order of the columns within each 32, so
-// x gets the same order: two warps change it where it has been copied to.
+// Streamed products with packed weights. Weights become halves in the registers of the warp groups
+// that multiply, which are an operand of their instructions. A tile of packed.h has the numbers of a
+// warp in the order of that operand, up to the order of the columns within each 32, so x gets the
+// same order and becomes halves, too: six warps change it where it has been copied to.
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/group_products.cuh"
 #include "backend/cuda/kernels/packed.cuh"
@@ -11,8 +11,10 @@
 namespace pie::cuda {
 namespace {
 
-constexpr uint32_t kSorters = 2;  // warps that change the order of x; two more ask for copies
+constexpr uint32_t kSorters = 6;  // warps that change x; two more ask for copies
 constexpr uint32_t kThreads = kConsumers + (kSorters + 2) * 32;
+// Registers are given and taken by groups of four warps.
+static_assert(kThreads % 128 == 0);
 constexpr uint32_t kEight = 8 * 128;  // bytes of eight rows of x
 constexpr uint32_t kMostStages = 12;
 constexpr uint32_t kKindBytes = TileBytes(WeightKind::kFp8);
@@ -43,7 +45,7 @@ struct Parameters {
   StreamedShare share;
 };
 
-// Gives the columns of a stage of x the order of packed weights, in place: within 32 columns, the
+// Makes a stage of x scaled halves in the order of packed weights, in place: within 32 columns, the
 // 16 bytes of an instruction's operand have a pair of numbers of each of four threads' eight.
 template <uint32_t kRows>
 __device__ void Sort(char* stage, uint32_t thread) {
@@ -55,14 +57,18 @@ __device__ void Sort(char* stage, uint32_t thread) {
     const auto place = [&](uint32_t i) {
       return reinterpret_cast<uint4*>(half + (((columns % 2 * 4 + i) ^ (row % 8)) << 4));
     };
-    const uint4 a = *place(0);
-    const uint4 b = *place(1);
-    const uint4 c = *place(2);
-    const uint4 d = *place(3);
-    *place(0) = make_uint4(a.x, b.x, c.x, d.x);
-    *place(1) = make_uint4(a.y, b.y, c.y, d.y);
-    *place(2) = make_uint4(a.z, b.z, c.z, d.z);
-    *place(3) = make_uint4(a.w, b.w, c.w, d.w);
+    uint2 low[4];
+    uint2 high[4];
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint4 eight = *place(i);
+      low[i] = OrderedHalves(eight.x, eight.y);
+      high[i] = OrderedHalves(eight.z, eight.w);
+    }
+    *place(0) = make_uint4(low[0].x, low[1].x, low[2].x, low[3].x);
+    *place(1) = make_uint4(low[0].y, low[1].y, low[2].y, low[3].y);
+    *place(2) = make_uint4(high[0].x, high[1].x, high[2].x, high[3].x);
+    *place(3) = make_uint4(high[0].y, high[1].y, high[2].y, high[3].y);
   }
 }
 
@@ -80,15 +86,15 @@ struct Fragments {
 #pragma unroll
       for (int g = 0; g < 4; ++g) {
         uint32_t pairs[4];
-        rows[half].Unpack(g, pairs);
+        rows[half].UnpackHalves(g, pairs);
         a[2 * g][half] = pairs[0];
         a[2 * g][half + 2] = pairs[1];
         a[2 * g + 1][half] = pairs[2];
         a[2 * g + 1][half + 2] = pairs[3];
       }
     }
-    top = rows[0].Scale(0);
-    bottom = rows[1].Scale(0);
+    top = rows[0].Scale(0) / kHalfScale;
+    bottom = rows[1].Scale(0) / kHalfScale;
   }
 };
 
@@ -123,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();
   const uint32_t warp = threadIdx.x / 32;
-  if (warp >= kConsumerWarps) GiveRegisters<56>();
+  if (warp >= kConsumerWarps) GiveRegisters<48>();
   if (warp == kConsumerWarps) {
     CopyWeights<S>(a, full, empty, [&](uint32_t stage, const Walk& walk) {
       char* const to = weights + stage * S::kWeightBytes;
@@ -162,7 +168,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
-  TakeRegisters<224>();
+  TakeRegisters<208>();
   WaitForInputs();
   const bool never = a.product.rows == 0;
   const bool first_lane = threadIdx.x % 32 == 0;
@@ -201,8 +207,8 @@ __global__ void __launch_bounds__(kThreads, 1)
         BeginGroupProducts();
 #pragma unroll
         for (uint32_t i = 0; i < 8; ++i) {
-          GroupScores(part, now.a[i][0], now.a[i][1], now.a[i][2], now.a[i][3],
-                      OperandAt(x + i / 4 * (kRows * 128) + i % 4 * 32, kEight, 0), i > 0);
+          GroupScoresOfHalves(part, now.a[i][0], now.a[i][1], now.a[i][2], now.a[i][3],
+                              OperandAt(x + i / 4 * (kRows * 128) + i % 4 * 32, kEight, 0), i > 0);
         }
         CommitGroupProducts();
         Fragments next;
