@@ -5,7 +5,6 @@
 #include <cuda_bf16.h>
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "backend/cuda/emulator/emulator.h"
@@ -14,6 +13,7 @@
 #define PIE_DYNAMIC_SHARED(type, name) \
   type* const name = reinterpret_cast<type*>(::pie::cuda::emulator::SharedMemory())
 #define PIE_HAS_WGMMA 1
+#define PIE_HAS_E4M3 0
 
 namespace pie::cuda {
 
@@ -23,6 +23,10 @@ inline void BringToCache(const void* from, uint32_t bytes) {
   // A read shows addresses that do not exist.
   const auto* const at = static_cast<const volatile char*>(from);
   if (bytes > 0) static_cast<void>(at[0] + at[bytes - 1]);
+}
+
+inline void BringNear(const void* from) {
+  static_cast<void>(*static_cast<const volatile char*>(from));
 }
 
 inline uint32_t SharedAddress(const void* pointer) {
@@ -95,31 +99,22 @@ inline float HalfToFloat(uint16_t half) {
   return pie::HalfToFloat(half);
 }
 
+// The first or second f16 of a pair.
 inline float HalfOf(uint32_t pair, int index) {
   return pie::HalfToFloat(static_cast<uint16_t>(pair >> (16 * index)));
 }
-
-inline uint32_t HalfBits(float x) {
-  return std::bit_cast<uint16_t>(static_cast<_Float16>(x));
-}
-
-inline uint2 HalvesOfE4m3(uint32_t bytes) {
-  const auto half = [&](int i) {
-    const uint32_t byte = bytes >> (8 * i) & 0xFFU;
-    const float number = std::bit_cast<float>((byte & 0x7FU) << 20 | (byte & 0x80U) << 24);
-    return HalfBits(number * 0x1p120F);
-  };
-  return make_uint2(half(0) | half(1) << 16, half(2) | half(3) << 16);
-}
-
 inline uint32_t PackHalves(float low, float high) {
-  const auto half = [](float x) { return HalfBits(std::fmin(std::fmax(x, -65504.0F), 65504.0F)); };
-  return half(low) | half(high) << 16;
+  const auto bits = [](float x) { return std::bit_cast<uint16_t>(static_cast<_Float16>(x)); };
+  return bits(low) | static_cast<uint32_t>(bits(high)) << 16;
+}
+inline uint32_t MultiplyHalves(uint32_t a, uint32_t b) {
+  return PackHalves(HalfOf(a, 0) * HalfOf(b, 0), HalfOf(a, 1) * HalfOf(b, 1));
 }
 
-template <class Number>  // of a pair, by its index
-void MmaOf(const Number& number, float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-           uint32_t b0, uint32_t b1) {
+// number(pair, index) is a number of an operand.
+template <class Number>
+void MultiplyTiles(const Number& number, float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2,
+                   uint32_t a3, uint32_t b0, uint32_t b1) {
   struct Operands {
     uint32_t a[4];
     uint32_t b[2];
@@ -142,11 +137,11 @@ void MmaOf(const Number& number, float (&d)[4], uint32_t a0, uint32_t a1, uint32
 }
 inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                 uint32_t b1) {
-  MmaOf(Bf16Of, d, a0, a1, a2, a3, b0, b1);
+  MultiplyTiles(Bf16Of, d, a0, a1, a2, a3, b0, b1);
 }
 inline void MmaHalves(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
                       uint32_t b0, uint32_t b1) {
-  MmaOf(HalfOf, d, a0, a1, a2, a3, b0, b1);
+  MultiplyTiles(HalfOf, d, a0, a1, a2, a3, b0, b1);
 }
 
 }  // namespace pie::cuda

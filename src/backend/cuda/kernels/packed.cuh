@@ -25,17 +25,37 @@ __device__ inline uint2 PairsOfE4m3(uint32_t bytes, uint32_t factor) {
                     MultiplyAddPairs(odd, factor, kMinusZeros));
 }
 
-// Numbers of x that meet e4m3 weights are halves: the tensor cores take a pair of e4m3 as halves
-// after one instruction, and as bfloat16 after four. They are scaled, because the largest half is
-// 65,504: what is below 2^20 in x stays exact to 11 bits down to 2^-10, and to 2^-21 below that.
+// Two pairs of f16, of the e4m3 in bytes 0 and 1 and in bytes 2 and 3. NaN may become a number.
+__device__ inline uint2 HalvesOfE4m3(uint32_t bytes) {
+#if PIE_HAS_E4M3
+  return ConvertE4m3(bytes);
+#else
+  // The bits of an e4m3 are those of an f16 that is too small by 2^8.
+  const auto pair = [](uint32_t high_bytes) {
+    const uint32_t bits = (high_bytes >> 1 & 0x3F803F80U) | (high_bytes & 0x80008000U);
+    return MultiplyHalves(bits, 0x5C005C00U);
+  };
+  return make_uint2(pair(__byte_perm(bytes, 0, 0x1404)), pair(__byte_perm(bytes, 0, 0x3424)));
+#endif
+}
+
+// Numbers of x that meet e4m3 weights are halves: a pair of e4m3 becomes halves by one instruction,
+// and bfloat16 by four. They are scaled, because the largest half is 65,504: what is below 2^20 in x
+// keeps 11 bits down to 2^-10, and has an error of 2^-21 below that.
 inline constexpr float kHalfScale = 1.0F / 16;
+__device__ inline uint32_t ScaledHalves(float low, float high) {
+  const auto scaled = [](float x) {
+    return fminf(fmaxf(x * kHalfScale, -65504.0F), 65504.0F);
+  };
+  return PackHalves(scaled(low), scaled(high));
+}
 
 // Two pairs of bfloat16 as scaled halves, in the order of HalvesOfE4m3 for packed weights: numbers
 // 0 and 2, 1 and 3.
 __device__ inline uint2 OrderedHalves(uint32_t first, uint32_t second) {
-  const auto low = [](uint32_t pair) { return __uint_as_float(pair << 16) * kHalfScale; };
-  const auto high = [](uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000U) * kHalfScale; };
-  return make_uint2(PackHalves(low(first), low(second)), PackHalves(high(first), high(second)));
+  const auto low = [](uint32_t pair) { return __uint_as_float(pair << 16); };
+  const auto high = [](uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000U); };
+  return make_uint2(ScaledHalves(low(first), low(second)), ScaledHalves(high(first), high(second)));
 }
 
 // The numbers of one row in a span that a lane has, and the row's scales.

@@ -24,7 +24,7 @@ __device__ void WriteInput(const ResidentPhase& phase, void* input, uint32_t i, 
     static_cast<uint32_t*>(input)[i] = PackBf16(first, second);
     return;
   }
-  const uint32_t pair = PackHalves(first * kHalfScale, second * kHalfScale);
+  const uint32_t pair = ScaledHalves(first, second);
   auto* const four = static_cast<uint16_t*>(input) + i / 2 * 4;  // in the order of OrderedHalves
   four[i % 2] = static_cast<uint16_t>(pair & 0xFFFFU);
   four[i % 2 + 2] = static_cast<uint16_t>(pair >> 16);
