@@ -40,13 +40,11 @@ __device__ inline uint2 HalvesOfE4m3(uint32_t bytes) {
 }
 
 // Numbers of x that meet e4m3 weights are halves: a pair of e4m3 becomes halves by one instruction,
-// and bfloat16 by four. They are scaled, because the largest half is 65,504: what is below 2^20 in x
-// keeps 11 bits down to 2^-10, and has an error of 2^-21 below that.
+// and bfloat16 by four. They are scaled, because the largest half is 65,504: what is below 2^20 in
+// x keeps 11 bits down to 2^-10, and has an error of 2^-21 below that.
 inline constexpr float kHalfScale = 1.0F / 16;
 __device__ inline uint32_t ScaledHalves(float low, float high) {
-  const auto scaled = [](float x) {
-    return fminf(fmaxf(x * kHalfScale, -65504.0F), 65504.0F);
-  };
+  const auto scaled = [](float x) { return fminf(fmaxf(x * kHalfScale, -65504.0F), 65504.0F); };
   return PackHalves(scaled(low), scaled(high));
 }
 

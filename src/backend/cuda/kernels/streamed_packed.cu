@@ -1,7 +1,10 @@
 // Streamed products with packed weights. Weights become halves in the registers of the warp groups
-// that multiply, which are an operand of their instructions. A tile of packed.h has the numbers of a
-// warp in the order of that operand, up to the order of the columns within each 32, so x gets the
-// same order and becomes halves, too: six warps change it where it has been copied to.
+// that multiply, which are an operand of their instructions. A tile of packed.h has the numbers of
+// a warp in the order of that operand, up to the order of the columns within each 32, so x gets the
+// same order and becomes halves, too: some warps change it where it has been copied to.
+//
+// A tile of 256 rows has four warp groups: an instruction with an operand in registers takes long,
+// and those of one group wait for one another.
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/group_products.cuh"
 #include "backend/cuda/kernels/packed.cuh"
@@ -11,10 +14,6 @@
 namespace pie::cuda {
 namespace {
 
-constexpr uint32_t kSorters = 6;  // warps that change x; two more ask for copies
-constexpr uint32_t kThreads = kConsumers + (kSorters + 2) * 32;
-// Registers are given and taken by groups of four warps.
-static_assert(kThreads % 128 == 0);
 constexpr uint32_t kEight = 8 * 128;  // bytes of eight rows of x
 constexpr uint32_t kMostStages = 12;
 constexpr uint32_t kKindBytes = TileBytes(WeightKind::kFp8);
@@ -22,16 +21,25 @@ constexpr uint32_t kScaleBytes = kTileRows * ScaleBytes(WeightKind::kFp8);
 
 // A stage of weights has the packed tiles of a span, then their scales; one of x has 64 columns of
 // all rows, then the next 64.
-template <uint32_t kRows, uint32_t kBlocks>
+template <uint32_t kRows, uint32_t kGroups>
 struct Shape {
-  static constexpr uint32_t kTile = kStreamGroups * kBlocks * 64;  // rows of W
-  static constexpr uint32_t kPacked = kTile / kTileRows;           // tiles of packed.h in it
+  static constexpr uint32_t kConsumerThreads = kGroups * 128;
+  static constexpr uint32_t kWarps = kGroups * 4;
+  // Warps that change x; two more ask for copies.
+  static constexpr uint32_t kSorters = kGroups == 2 ? 6 : 2;
+  static constexpr uint32_t kThreads = kConsumerThreads + (kSorters + 2) * 32;
+  // A group's registers. Groups of four warps give and take them.
+  static constexpr int kRegisters = kGroups == 2 ? 208 : kRows == 64 ? 112 : 104;
+  static constexpr int kFewRegisters = kGroups == 2 ? 48 : kRows == 64 ? 32 : 40;
+  static_assert(kThreads % 128 == 0);
+  static constexpr uint32_t kTile = kGroups * 64;         // rows of W
+  static constexpr uint32_t kPacked = kTile / kTileRows;  // tiles of packed.h in it
   static constexpr uint32_t kWeightBytes = kPacked * (kKindBytes + kScaleBytes);
   static constexpr uint32_t kInputBytes = kRows * kSpan * 2;
   static constexpr uint32_t kInputStages = kRows > 64 ? 3 : 4;
   static constexpr uint32_t kMost = (kRingBytes - kInputStages * kInputBytes) / kWeightBytes;
   static constexpr uint32_t kStages = kMost < kMostStages ? kMost : kMostStages;
-  static constexpr uint32_t kInFlight = kBlocks == 1 ? 3 : 2;
+  static constexpr uint32_t kInFlight = kGroups == 2 ? 3 : 2;
   static constexpr uint32_t kBarriersAt = kInputStages * kInputBytes + kStages * kWeightBytes;
   static constexpr size_t kShared =
       kBarriersAt + (kInputStages * 3 + kStages * 2) * sizeof(uint64_t);
@@ -47,9 +55,8 @@ struct Parameters {
 
 // Makes a stage of x scaled halves in the order of packed weights, in place: within 32 columns, the
 // 16 bytes of an instruction's operand have a pair of numbers of each of four threads' eight.
-template <uint32_t kRows>
+template <uint32_t kRows, uint32_t kSorters>
 __device__ void Sort(char* stage, uint32_t thread) {
-#pragma unroll
   for (uint32_t at = thread; at < kRows * 4; at += kSorters * 32) {
     const uint32_t row = at % kRows;
     const uint32_t columns = at / kRows;  // times 32
@@ -72,40 +79,32 @@ __device__ void Sort(char* stage, uint32_t thread) {
   }
 }
 
-// A warp's 16 rows of a span as operands of 8 instructions, and the rows' scales.
+// Half of the columns of a warp's 16 rows of a span, as operands of four instructions.
 struct Fragments {
-  uint32_t a[8][4];
-  float top, bottom;
+  uint32_t a[4][4];
 
-  __device__ void Load(const char* tile, const char* scales) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    RowSpan<WeightKind::kFp8> rows[2];
+  __device__ void Load(const char* tile, uint32_t half) {
+    const auto* const lines = reinterpret_cast<const uint4*>(tile) + threadIdx.x % 32;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      rows[half].Load<true>(tile, scales, lane, half);
+    for (uint32_t row = 0; row < 2; ++row) {
+      const uint4 bytes = lines[(half * 2 + row) * 32];
+      const uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
 #pragma unroll
-      for (int g = 0; g < 4; ++g) {
-        uint32_t pairs[4];
-        rows[half].UnpackHalves(g, pairs);
-        a[2 * g][half] = pairs[0];
-        a[2 * g][half + 2] = pairs[1];
-        a[2 * g + 1][half] = pairs[2];
-        a[2 * g + 1][half + 2] = pairs[3];
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint2 pairs = HalvesOfE4m3(words[i]);
+        a[i][row] = pairs.x;
+        a[i][row + 2] = pairs.y;
       }
     }
-    top = rows[0].Scale(0) / kHalfScale;
-    bottom = rows[1].Scale(0) / kHalfScale;
   }
 };
 
-template <uint32_t kRows, uint32_t kBlocks>
-__global__ void __launch_bounds__(kThreads, 1)
+template <uint32_t kRows, uint32_t kGroups>
+__global__ void __launch_bounds__(Shape<kRows, kGroups>::kThreads, 1)
     StreamedPackedKernel(const __grid_constant__ Parameters parameters) {
 #if PIE_HAS_WGMMA
-  using S = Shape<kRows, kBlocks>;
+  using S = Shape<kRows, kGroups>;
   constexpr uint32_t kTiles = kRows / 8;
-  // Fragments are made while the instructions before run, if there are enough registers.
-  constexpr bool kAhead = kRows <= 64 && kBlocks == 1;
   const StreamedShare& a = parameters.share;
   PIE_DYNAMIC_SHARED(char, shared);
   char* const inputs = shared;
@@ -119,18 +118,18 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     for (uint32_t i = 0; i < S::kStages; ++i) {
       InitBarrier(&full[i], 1);
-      InitBarrier(&empty[i], kConsumerWarps);
+      InitBarrier(&empty[i], S::kWarps);
     }
     for (uint32_t i = 0; i < S::kInputStages; ++i) {
       InitBarrier(&inputs_come[i], 1);
-      InitBarrier(&inputs_full[i], kSorters);
-      InitBarrier(&inputs_empty[i], kConsumerWarps);
+      InitBarrier(&inputs_full[i], S::kSorters);
+      InitBarrier(&inputs_empty[i], S::kWarps);
     }
   }
   __syncthreads();
   const uint32_t warp = threadIdx.x / 32;
-  if (warp >= kConsumerWarps) GiveRegisters<48>();
-  if (warp == kConsumerWarps) {
+  if (warp >= S::kWarps) GiveRegisters<S::kFewRegisters>();
+  if (warp == S::kWarps) {
     CopyWeights<S>(a, full, empty, [&](uint32_t stage, const Walk& walk) {
       char* const to = weights + stage * S::kWeightBytes;
       CopyBox(to, parameters.w, walk.step * (kKindBytes / 8), walk.tile * S::kPacked, &full[stage]);
@@ -139,8 +138,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     });
     return;
   }
-  if (warp > kConsumerWarps) {
-    const bool sorts = warp > kConsumerWarps + 1;
+  if (warp > S::kWarps) {
+    const bool sorts = warp > S::kWarps + 1;
     WaitForInputs();
     if (!sorts && threadIdx.x % 32 != 0) return;
     Ring<S::kInputStages> ring;
@@ -150,7 +149,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       char* const stage = inputs + ring.stage * S::kInputBytes;
       if (sorts) {
         AwaitPhase(&inputs_come[ring.stage], ring.parity);
-        Sort<kRows>(stage, threadIdx.x - (kConsumerWarps + 2) * 32);
+        Sort<kRows, S::kSorters>(stage, threadIdx.x - (S::kWarps + 2) * 32);
         ShowToGroupProducts();
         __syncwarp();
         if (threadIdx.x % 32 == 0) Arrive(&inputs_full[ring.stage]);
@@ -168,80 +167,76 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
-  TakeRegisters<208>();
+  TakeRegisters<S::kRegisters>();
   WaitForInputs();
   const bool never = a.product.rows == 0;
   const bool first_lane = threadIdx.x % 32 == 0;
-  const uint32_t group = threadIdx.x / 128;
+  const uint32_t lane = threadIdx.x % 32;
   Ring<S::kStages> ring;
   Ring<S::kInputStages> inputs_ring;
-  uint32_t left = StepsOf(a);  // to be loaded
-  const auto load = [&](uint32_t b, Fragments& to) {
-    if (b == 0) {
-      if (left == 0) return;
-      --left;
-      AwaitPhase(&full[ring.stage], ring.parity);
-    }
-    const char* const stage = weights + ring.stage * S::kWeightBytes;
-    const uint32_t tile = (group * kBlocks + b) * 4 + warp % 4;
-    to.Load(stage + tile * kKindBytes, stage + S::kPacked * kKindBytes + tile * kScaleBytes);
-    if (b + 1 < kBlocks) return;
-    __syncwarp();
-    if (first_lane) Arrive(&empty[ring.stage]);
-    ring.Advance();
+  uint32_t left = StepsOf(a);  // stages to be loaded
+  Fragments first;             // of the next stage
+  const char* tile = nullptr;  // of that stage
+  const auto load_first = [&] {
+    if (left == 0) return;
+    --left;
+    AwaitPhase(&full[ring.stage], ring.parity);
+    tile = weights + ring.stage * S::kWeightBytes + warp * kKindBytes;
+    first.Load(tile, 0);
   };
 
-  Fragments now;
-  load(0, now);
+  load_first();
   Walk walk(a);
   do {
-    float acc[kBlocks][kTiles][4] = {};
+    float acc[1][kTiles][4] = {};
     for (uint32_t step = walk.step; step < walk.past; ++step) {
       AwaitPhase(&inputs_full[inputs_ring.stage], inputs_ring.parity);
       const uint32_t x = SharedAddress(inputs) + inputs_ring.stage * S::kInputBytes;
-#pragma unroll
-      for (uint32_t b = 0; b < kBlocks; ++b) {
-        float part[kTiles][4] = {};
-        Settle(part);
-        Hold(now.a);
+      float part[kTiles][4] = {};
+      const auto multiply = [&](Fragments& of, uint32_t half) {
+        Hold(of.a);
         BeginGroupProducts();
 #pragma unroll
-        for (uint32_t i = 0; i < 8; ++i) {
-          GroupScoresOfHalves(part, now.a[i][0], now.a[i][1], now.a[i][2], now.a[i][3],
-                              OperandAt(x + i / 4 * (kRows * 128) + i % 4 * 32, kEight, 0), i > 0);
+        for (uint32_t i = 0; i < 4; ++i) {
+          GroupScoresOfHalves(part, of.a[i][0], of.a[i][1], of.a[i][2], of.a[i][3],
+                              OperandAt(x + half * (kRows * 128) + i * 32, kEight, 0),
+                              half > 0 || i > 0);
         }
         CommitGroupProducts();
-        Fragments next;
-        if (kAhead) load((b + 1) % kBlocks, next);
-        AwaitGroupProducts<0>();
-        Settle(part);
-        KeepUntilHere(now.a, never);
+      };
+      // The numbers of one half are made while the other half is multiplied.
+      Settle(part);
+      multiply(first, 0);
+      Fragments second;
+      second.Load(tile, 1);
+      const auto* const scales = reinterpret_cast<const float*>(
+          weights + ring.stage * S::kWeightBytes + S::kPacked * kKindBytes + warp * kScaleBytes);
+      const float top = scales[lane / 4] / kHalfScale;
+      const float bottom = scales[lane / 4 + 8] / kHalfScale;
+      multiply(second, 1);
+      __syncwarp();
+      if (first_lane) Arrive(&empty[ring.stage]);
+      ring.Advance();
+      AwaitGroupProducts<1>();
+      KeepUntilHere(first.a, never);
+      load_first();
+      AwaitGroupProducts<0>();
+      Settle(part);
+      KeepUntilHere(second.a, never);
 #pragma unroll
-        for (uint32_t t = 0; t < kTiles; ++t) {
+      for (uint32_t t = 0; t < kTiles; ++t) {
 #pragma unroll
-          for (uint32_t i = 0; i < 4; ++i) {
-            acc[b][t][i] += (i < 2 ? now.top : now.bottom) * part[t][i];
-          }
-        }
-        if (kAhead) {
-          now = next;
-        } else {
-          load((b + 1) % kBlocks, now);
-        }
+        for (uint32_t i = 0; i < 4; ++i) acc[0][t][i] += (i < 2 ? top : bottom) * part[t][i];
       }
       if (first_lane) Arrive(&inputs_empty[inputs_ring.stage]);
       inputs_ring.Advance();
     }
     if (walk.past < walk.steps) {
-      Leave(a, acc);
+      Leave<S::kConsumerThreads>(a, acc);
       continue;
     }
-    if (walk.step > 0) Collect(a, walk.tile, acc);
-#pragma unroll
-    for (uint32_t b = 0; b < kBlocks; ++b) {
-      const uint32_t first = walk.tile * S::kTile + (group * kBlocks + b) * 64 + warp % 4 * 16;
-      Write(a.product, first, acc[b]);
-    }
+    if (walk.step > 0) Collect<S::kConsumerThreads>(a, walk.tile, acc);
+    Write(a.product, walk.tile * S::kTile + warp * 16, acc[0]);
   } while (walk.Next());
 #endif
 }
@@ -250,8 +245,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 bool RunStreamedPacked(const Product& p, uint32_t tile, void* sums, uint32_t* flags, MapCache& maps,
                        Stream stream) {
-  const auto run = [&]<uint32_t kRows, uint32_t kBlocks>() {
-    using S = Shape<kRows, kBlocks>;
+  const auto run = [&]<uint32_t kRows, uint32_t kGroups>() {
+    using S = Shape<kRows, kGroups>;
     const uint64_t rows = (p.n + kTileRows - 1) / kTileRows;
     const uint64_t spans = SpansOf(p.k);
     const MatrixMap* const w = maps.Of(p.w, p.n, p.k, S::kPacked, [&](MatrixMap* map) {
@@ -267,16 +262,16 @@ bool RunStreamedPacked(const Product& p, uint32_t tile, void* sums, uint32_t* fl
     if (w == nullptr || scales == nullptr || x == nullptr) return false;
     const Parameters a{
         .w = *w, .scales = *scales, .x = *x, .share = ShareOf(p, S::kTile, kSpan, sums, flags)};
-    const auto kernel = StreamedPackedKernel<kRows, kBlocks>;
+    const auto kernel = StreamedPackedKernel<kRows, kGroups>;
     AllowShared(kernel, S::kShared);
-    Launch(kernel, dim3(BlocksOf(a.share)), dim3(kThreads), S::kShared, stream, a);
+    Launch(kernel, dim3(BlocksOf(a.share)), dim3(S::kThreads), S::kShared, stream, a);
     return true;
   };
   const bool large = tile == 256;
-  if (p.rows <= 16) return large ? run.operator()<16, 2>() : run.operator()<16, 1>();
-  if (p.rows <= 32) return large ? run.operator()<32, 2>() : run.operator()<32, 1>();
-  if (p.rows <= 64) return large ? run.operator()<64, 2>() : run.operator()<64, 1>();
-  return run.operator()<128, 1>();
+  if (p.rows <= 16) return large ? run.operator()<16, 4>() : run.operator()<16, 2>();
+  if (p.rows <= 32) return large ? run.operator()<32, 4>() : run.operator()<32, 2>();
+  if (p.rows <= 64) return large ? run.operator()<64, 4>() : run.operator()<64, 2>();
+  return run.operator()<128, 2>();
 }
 
 }  // namespace pie::cuda

@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 std::unique_ptr<StreamedProducts> StreamedProducts::Make() {
   if (!has_group_products) return nullptr;
   std::unique_ptr<StreamedProducts> made(new StreamedProducts);
-  const size_t flag_bytes = static_cast<size_t>(processors) * kConsumerWarps * sizeof(uint32_t);
+  const size_t flag_bytes = static_cast<size_t>(processors) * kMostWarps * sizeof(uint32_t);
   made->sums_ = Allocate(static_cast<size_t>(processors) * kSumBytes);
   made->flags_ = static_cast<uint32_t*>(Allocate(flag_bytes));
   if (made->sums_ == nullptr || made->flags_ == nullptr) return nullptr;
