@@ -1,19 +1,20 @@
 // Streamed products with packed weights. Weights become halves in the registers of the warp groups
 // that multiply, which are an operand of their instructions. A tile of packed.h has the numbers of
-// a warp in the order of that operand, up to the order of the columns within each 32, so x gets the
-// same order and becomes halves, too: some warps change it where it has been copied to.
-//
-// A tile of 256 rows has four warp groups: an instruction with an operand in registers takes long,
-// and those of one group wait for one another.
+// a warp in the order of that operand, up to the order of the columns within each 32. So a small
+// kernel before makes x halves in the same order.
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/group_products.cuh"
 #include "backend/cuda/kernels/packed.cuh"
 #include "backend/cuda/kernels/streamed_product.h"
 #include "backend/cuda/kernels/streamed_tiles.cuh"
+#include "base/round_up.h"
 
 namespace pie::cuda {
 namespace {
 
+// One of the other warps asks for weights, and one for inputs. Groups of four warps give registers
+// to one another.
+constexpr uint32_t kThreads = kConsumers + 128;
 constexpr uint32_t kEight = 8 * 128;  // bytes of eight rows of x
 constexpr uint32_t kMostStages = 12;
 constexpr uint32_t kKindBytes = TileBytes(WeightKind::kFp8);
@@ -21,28 +22,19 @@ constexpr uint32_t kScaleBytes = kTileRows * ScaleBytes(WeightKind::kFp8);
 
 // A stage of weights has the packed tiles of a span, then their scales; one of x has 64 columns of
 // all rows, then the next 64.
-template <uint32_t kRows, uint32_t kGroups>
+template <uint32_t kRows>
 struct Shape {
-  static constexpr uint32_t kConsumerThreads = kGroups * 128;
-  static constexpr uint32_t kWarps = kGroups * 4;
-  // Warps that change x; two more ask for copies.
-  static constexpr uint32_t kSorters = kGroups == 2 ? 6 : 2;
-  static constexpr uint32_t kThreads = kConsumerThreads + (kSorters + 2) * 32;
-  // A group's registers. Groups of four warps give and take them.
-  static constexpr int kRegisters = kGroups == 2 ? 208 : kRows == 64 ? 112 : 104;
-  static constexpr int kFewRegisters = kGroups == 2 ? 48 : kRows == 64 ? 32 : 40;
-  static_assert(kThreads % 128 == 0);
-  static constexpr uint32_t kTile = kGroups * 64;         // rows of W
+  static constexpr uint32_t kTile = kStreamGroups * 64;   // rows of W
   static constexpr uint32_t kPacked = kTile / kTileRows;  // tiles of packed.h in it
   static constexpr uint32_t kWeightBytes = kPacked * (kKindBytes + kScaleBytes);
   static constexpr uint32_t kInputBytes = kRows * kSpan * 2;
   static constexpr uint32_t kInputStages = kRows > 64 ? 3 : 4;
   static constexpr uint32_t kMost = (kRingBytes - kInputStages * kInputBytes) / kWeightBytes;
   static constexpr uint32_t kStages = kMost < kMostStages ? kMost : kMostStages;
-  static constexpr uint32_t kInFlight = kGroups == 2 ? 3 : 2;
+  static constexpr uint32_t kInFlight = 3;
   static constexpr uint32_t kBarriersAt = kInputStages * kInputBytes + kStages * kWeightBytes;
   static constexpr size_t kShared =
-      kBarriersAt + (kInputStages * 3 + kStages * 2) * sizeof(uint64_t);
+      kBarriersAt + (kInputStages * 2 + kStages * 2) * sizeof(uint64_t);
   static_assert(kTile * kRows * sizeof(float) <= kSumBytes && kStages >= 3);
 };
 
@@ -53,30 +45,36 @@ struct Parameters {
   StreamedShare share;
 };
 
-// Makes a stage of x scaled halves in the order of packed weights, in place: within 32 columns, the
-// 16 bytes of an instruction's operand have a pair of numbers of each of four threads' eight.
-template <uint32_t kRows, uint32_t kSorters>
-__device__ void Sort(char* stage, uint32_t thread) {
-  for (uint32_t at = thread; at < kRows * 4; at += kSorters * 32) {
-    const uint32_t row = at % kRows;
-    const uint32_t columns = at / kRows;  // times 32
-    char* const half = stage + columns / 2 * (kRows * 128) + row * 128;
-    const auto place = [&](uint32_t i) {
-      return reinterpret_cast<uint4*>(half + (((columns % 2 * 4 + i) ^ (row % 8)) << 4));
-    };
-    uint2 low[4];
-    uint2 high[4];
+constexpr uint32_t kOrderThreads = 256;
+
+// Makes scaled halves of x in the order of packed weights: of 32 columns, the 16 bytes of an
+// instruction's operand have a pair of numbers of each of four threads' eight. A thread takes 32
+// columns of a row. `columns` is a multiple of 32; x is zero from k on.
+__global__ void __launch_bounds__(kOrderThreads)
+    OrderKernel(const bf16* x, uint32_t k, uint32_t rows, uint4* out, uint32_t columns) {
+  LetNextStart();
+  WaitForInputs();
+  const uint32_t i = blockIdx.x * kOrderThreads + threadIdx.x;
+  const uint32_t groups = columns / 32;
+  const uint32_t row = i / groups;
+  const uint32_t column = i % groups * 32;
+  if (row >= rows) return;
+  uint2 low[4];
+  uint2 high[4];
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) {
-      const uint4 eight = *place(i);
-      low[i] = OrderedHalves(eight.x, eight.y);
-      high[i] = OrderedHalves(eight.z, eight.w);
+  for (uint32_t c = 0; c < 4; ++c) {
+    uint4 eight = make_uint4(0, 0, 0, 0);  // k is a multiple of 8
+    if (column + c * 8 < k) {
+      eight = *reinterpret_cast<const uint4*>(x + size_t{row} * k + column + c * 8);
     }
-    *place(0) = make_uint4(low[0].x, low[1].x, low[2].x, low[3].x);
-    *place(1) = make_uint4(low[0].y, low[1].y, low[2].y, low[3].y);
-    *place(2) = make_uint4(high[0].x, high[1].x, high[2].x, high[3].x);
-    *place(3) = make_uint4(high[0].y, high[1].y, high[2].y, high[3].y);
+    low[c] = OrderedHalves(eight.x, eight.y);
+    high[c] = OrderedHalves(eight.z, eight.w);
   }
+  uint4* const to = out + (size_t{row} * columns + column) / 8;
+  to[0] = make_uint4(low[0].x, low[1].x, low[2].x, low[3].x);
+  to[1] = make_uint4(low[0].y, low[1].y, low[2].y, low[3].y);
+  to[2] = make_uint4(high[0].x, high[1].x, high[2].x, high[3].x);
+  to[3] = make_uint4(high[0].y, high[1].y, high[2].y, high[3].y);
 }
 
 // Half of the columns of a warp's 16 rows of a span, as operands of four instructions.
@@ -99,11 +97,11 @@ struct Fragments {
   }
 };
 
-template <uint32_t kRows, uint32_t kGroups>
-__global__ void __launch_bounds__(Shape<kRows, kGroups>::kThreads, 1)
+template <uint32_t kRows>
+__global__ void __launch_bounds__(kThreads, 1)
     StreamedPackedKernel(const __grid_constant__ Parameters parameters) {
 #if PIE_HAS_WGMMA
-  using S = Shape<kRows, kGroups>;
+  using S = Shape<kRows>;
   constexpr uint32_t kTiles = kRows / 8;
   const StreamedShare& a = parameters.share;
   PIE_DYNAMIC_SHARED(char, shared);
@@ -111,25 +109,23 @@ __global__ void __launch_bounds__(Shape<kRows, kGroups>::kThreads, 1)
   char* const weights = shared + S::kInputStages * S::kInputBytes;
   auto* const full = reinterpret_cast<uint64_t*>(shared + S::kBarriersAt);
   uint64_t* const empty = full + S::kStages;
-  uint64_t* const inputs_come = empty + S::kStages;
-  uint64_t* const inputs_full = inputs_come + S::kInputStages;
+  uint64_t* const inputs_full = empty + S::kStages;
   uint64_t* const inputs_empty = inputs_full + S::kInputStages;
   LetNextStart();
   if (threadIdx.x == 0) {
     for (uint32_t i = 0; i < S::kStages; ++i) {
       InitBarrier(&full[i], 1);
-      InitBarrier(&empty[i], S::kWarps);
+      InitBarrier(&empty[i], kConsumerWarps);
     }
     for (uint32_t i = 0; i < S::kInputStages; ++i) {
-      InitBarrier(&inputs_come[i], 1);
-      InitBarrier(&inputs_full[i], S::kSorters);
-      InitBarrier(&inputs_empty[i], S::kWarps);
+      InitBarrier(&inputs_full[i], 1);
+      InitBarrier(&inputs_empty[i], kConsumerWarps);
     }
   }
   __syncthreads();
   const uint32_t warp = threadIdx.x / 32;
-  if (warp >= S::kWarps) GiveRegisters<S::kFewRegisters>();
-  if (warp == S::kWarps) {
+  if (warp >= kConsumerWarps) GiveRegisters<56>();
+  if (warp == kConsumerWarps) {
     CopyWeights<S>(a, full, empty, [&](uint32_t stage, const Walk& walk) {
       char* const to = weights + stage * S::kWeightBytes;
       CopyBox(to, parameters.w, walk.step * (kKindBytes / 8), walk.tile * S::kPacked, &full[stage]);
@@ -138,36 +134,27 @@ __global__ void __launch_bounds__(Shape<kRows, kGroups>::kThreads, 1)
     });
     return;
   }
-  if (warp > S::kWarps) {
-    const bool sorts = warp > S::kWarps + 1;
+  if (warp > kConsumerWarps) {
     WaitForInputs();
-    if (!sorts && threadIdx.x % 32 != 0) return;
+    if (warp > kConsumerWarps + 1 || threadIdx.x % 32 != 0) return;
     Ring<S::kInputStages> ring;
     Walk walk(a);
     const uint32_t count = StepsOf(a);
     for (uint32_t i = 0; i < count; ++i) {
       char* const stage = inputs + ring.stage * S::kInputBytes;
-      if (sorts) {
-        AwaitPhase(&inputs_come[ring.stage], ring.parity);
-        Sort<kRows, S::kSorters>(stage, threadIdx.x - (S::kWarps + 2) * 32);
-        ShowToGroupProducts();
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) Arrive(&inputs_full[ring.stage]);
-      } else {
-        if (i >= S::kInputStages) AwaitPhase(&inputs_empty[ring.stage], ring.parity ^ 1);
-        ArriveExpecting(&inputs_come[ring.stage], S::kInputBytes);
-        for (uint32_t half = 0; half < 2; ++half) {
-          CopyBox(stage + half * (kRows * 128), parameters.x, walk.step * kSpan + half * 64, 0,
-                  &inputs_come[ring.stage]);
-        }
-        walk.Advance();
+      if (i >= S::kInputStages) AwaitPhase(&inputs_empty[ring.stage], ring.parity ^ 1);
+      ArriveExpecting(&inputs_full[ring.stage], S::kInputBytes);
+      for (uint32_t half = 0; half < 2; ++half) {
+        CopyBox(stage + half * (kRows * 128), parameters.x, walk.step * kSpan + half * 64, 0,
+                &inputs_full[ring.stage]);
       }
+      walk.Advance();
       ring.Advance();
     }
     return;
   }
 
-  TakeRegisters<S::kRegisters>();
+  TakeRegisters<224>();
   WaitForInputs();
   const bool never = a.product.rows == 0;
   const bool first_lane = threadIdx.x % 32 == 0;
@@ -232,10 +219,10 @@ __global__ void __launch_bounds__(Shape<kRows, kGroups>::kThreads, 1)
       inputs_ring.Advance();
     }
     if (walk.past < walk.steps) {
-      Leave<S::kConsumerThreads>(a, acc);
+      Leave(a, acc);
       continue;
     }
-    if (walk.step > 0) Collect<S::kConsumerThreads>(a, walk.tile, acc);
+    if (walk.step > 0) Collect(a, walk.tile, acc);
     Write(a.product, walk.tile * S::kTile + warp * 16, acc[0]);
   } while (walk.Next());
 #endif
@@ -243,10 +230,11 @@ __global__ void __launch_bounds__(Shape<kRows, kGroups>::kThreads, 1)
 
 }  // namespace
 
-bool RunStreamedPacked(const Product& p, uint32_t tile, void* sums, uint32_t* flags, MapCache& maps,
+bool RunStreamedPacked(const Product& p, void* sums, uint32_t* flags, void* inputs, MapCache& maps,
                        Stream stream) {
-  const auto run = [&]<uint32_t kRows, uint32_t kGroups>() {
-    using S = Shape<kRows, kGroups>;
+  const uint32_t columns = RoundUp(p.k, kSpan);
+  const auto run = [&]<uint32_t kRows>() {
+    using S = Shape<kRows>;
     const uint64_t rows = (p.n + kTileRows - 1) / kTileRows;
     const uint64_t spans = SpansOf(p.k);
     const MatrixMap* const w = maps.Of(p.w, p.n, p.k, S::kPacked, [&](MatrixMap* map) {
@@ -256,22 +244,25 @@ bool RunStreamedPacked(const Product& p, uint32_t tile, void* sums, uint32_t* fl
       return DescribeWords(p.scales, rows, spans * (kScaleBytes / 8), S::kPacked, kScaleBytes / 8,
                            map);
     });
-    const MatrixMap* const x = maps.Of(p.x, p.rows, p.k, kRows, [&](MatrixMap* map) {
-      return DescribeMatrix(p.x, p.rows, p.k, kRows, map);
+    const MatrixMap* const x = maps.Of(inputs, p.rows, columns, kRows, [&](MatrixMap* map) {
+      return DescribeMatrix(inputs, p.rows, columns, kRows, map);
     });
     if (w == nullptr || scales == nullptr || x == nullptr) return false;
     const Parameters a{
         .w = *w, .scales = *scales, .x = *x, .share = ShareOf(p, S::kTile, kSpan, sums, flags)};
-    const auto kernel = StreamedPackedKernel<kRows, kGroups>;
+    const uint32_t threads = p.rows * (columns / 32);
+    Launch(OrderKernel, dim3((threads + kOrderThreads - 1) / kOrderThreads), dim3(kOrderThreads), 0,
+           stream, static_cast<const bf16*>(p.x), p.k, p.rows, static_cast<uint4*>(inputs),
+           columns);
+    const auto kernel = StreamedPackedKernel<kRows>;
     AllowShared(kernel, S::kShared);
-    Launch(kernel, dim3(BlocksOf(a.share)), dim3(S::kThreads), S::kShared, stream, a);
+    Launch(kernel, dim3(BlocksOf(a.share)), dim3(kThreads), S::kShared, stream, a);
     return true;
   };
-  const bool large = tile == 256;
-  if (p.rows <= 16) return large ? run.operator()<16, 4>() : run.operator()<16, 2>();
-  if (p.rows <= 32) return large ? run.operator()<32, 4>() : run.operator()<32, 2>();
-  if (p.rows <= 64) return large ? run.operator()<64, 4>() : run.operator()<64, 2>();
-  return run.operator()<128, 2>();
+  return p.rows <= 16   ? run.operator()<16>()
+         : p.rows <= 32 ? run.operator()<32>()
+         : p.rows <= 64 ? run.operator()<64>()
+                        : run.operator()<128>();
 }
 
 }  // namespace pie::cuda

@@ -22,7 +22,6 @@ namespace pie::cuda {
 inline constexpr uint32_t kStreamGroups = 2;  // warp groups of a block that multiply
 inline constexpr uint32_t kConsumers = kStreamGroups * 128;
 inline constexpr uint32_t kConsumerWarps = kConsumers / 32;
-inline constexpr uint32_t kMostWarps = 16;         // that multiply, in the kernels with more groups
 inline constexpr uint64_t kSumBytes = 128 * 1024;  // that a block leaves to another
 // Of shared memory, for stages; leaves room for a small kernel's blocks.
 inline constexpr uint32_t kRingBytes = 208 * 1024;
@@ -30,7 +29,7 @@ inline constexpr uint32_t kRingBytes = 208 * 1024;
 struct StreamedShare {
   Product product;
   float4* sums;     // [blocks, kSumBytes]
-  uint32_t* flags;  // [blocks, kMostWarps]
+  uint32_t* flags;  // [blocks, kConsumerWarps]
   uint32_t steps;   // of a tile
   uint32_t all_steps;
 };
@@ -48,8 +47,9 @@ inline uint32_t BlocksOf(const StreamedShare& share) {
   return std::min(static_cast<uint32_t>(processors), share.all_steps);
 }
 
-// The same for packed weights in fp8, by at most 128 rows. False if they cannot be described.
-bool RunStreamedPacked(const Product& product, uint32_t tile, void* sums, uint32_t* flags,
+// The same for packed weights in fp8, by at most 128 rows. `inputs` has room for x in another
+// order. False if they cannot be described.
+bool RunStreamedPacked(const Product& product, void* sums, uint32_t* flags, void* inputs,
                        MapCache& maps, Stream stream);
 
 __device__ inline uint32_t FirstStepOf(const StreamedShare& a, uint32_t block) {
@@ -127,24 +127,24 @@ __device__ void CopyWeights(const StreamedShare& a, uint64_t* full, uint64_t* em
   WaitForInputs();
 }
 
-// Leaves the warp's sums to a later block. kThreads of a block multiply.
-template <uint32_t kThreads = kConsumers, uint32_t kBlocks, uint32_t kTiles>
+// Leaves the warp's sums to a later block.
+template <uint32_t kBlocks, uint32_t kTiles>
 __device__ void Leave(const StreamedShare& a, const float (&acc)[kBlocks][kTiles][4]) {
   float4* const to = a.sums + blockIdx.x * (kSumBytes / sizeof(float4)) + threadIdx.x;
 #pragma unroll
   for (uint32_t b = 0; b < kBlocks; ++b) {
 #pragma unroll
     for (uint32_t t = 0; t < kTiles; ++t) {
-      to[(b * kTiles + t) * kThreads] =
+      to[(b * kTiles + t) * kConsumers] =
           make_float4(acc[b][t][0], acc[b][t][1], acc[b][t][2], acc[b][t][3]);
     }
   }
   __syncwarp();
-  if (threadIdx.x % 32 == 0) Raise(&a.flags[blockIdx.x * kMostWarps + threadIdx.x / 32]);
+  if (threadIdx.x % 32 == 0) Raise(&a.flags[blockIdx.x * kConsumerWarps + threadIdx.x / 32]);
 }
 
 // Adds the sums that earlier blocks have left for this tile, in the order of the blocks.
-template <uint32_t kThreads = kConsumers, uint32_t kBlocks, uint32_t kTiles>
+template <uint32_t kBlocks, uint32_t kTiles>
 __device__ void Collect(const StreamedShare& a, uint32_t tile, float (&acc)[kBlocks][kTiles][4]) {
   constexpr uint32_t kVectors = kBlocks * kTiles;
   // Blocks whose sums are loaded at a time: one load takes as long as several.
@@ -153,7 +153,7 @@ __device__ void Collect(const StreamedShare& a, uint32_t tile, float (&acc)[kBlo
   const uint64_t first_step = uint64_t{tile} * a.steps;
   const auto first = static_cast<uint32_t>(((first_step + 1) * gridDim.x - 1) / a.all_steps);
   for (uint32_t block = first + lane; block < blockIdx.x; block += 32) {
-    uint32_t* const flag = &a.flags[block * kMostWarps + threadIdx.x / 32];
+    uint32_t* const flag = &a.flags[block * kConsumerWarps + threadIdx.x / 32];
     AwaitRaised(flag);
     *flag = 0;  // for the next launch
   }
@@ -166,7 +166,7 @@ __device__ void Collect(const StreamedShare& a, uint32_t tile, float (&acc)[kBlo
 #pragma unroll
       for (uint32_t v = 0; v < kVectors; ++v) {
         sums[i][v] = make_float4(0, 0, 0, 0);
-        if (block + i < blockIdx.x) sums[i][v] = __ldcg(&from[v * kThreads]);
+        if (block + i < blockIdx.x) sums[i][v] = __ldcg(&from[v * kConsumers]);
       }
     }
 #pragma unroll
