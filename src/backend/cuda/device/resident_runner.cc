@@ -87,7 +87,6 @@ class Phases {
     phase.w = matrix.data;
     phase.scales = matrix.scales;
     phase.kind = matrix.kind;
-    phase.halves = matrix.kind == WeightKind::kFp8;
     phases_.push_back(phase);
   }
 
@@ -105,10 +104,6 @@ class Phases {
       phase.input = ResidentInput::kSame;
       phase.begins_layer = false;
     }
-    // They have one input, which is halves or not.
-    const auto first = phases_.end() - static_cast<ptrdiff_t>(layer.qkv.size());
-    const bool halves = std::all_of(first, phases_.end(), [](auto& part) { return part.halves; });
-    for (auto part = first; part != phases_.end(); ++part) part->halves = halves;
   }
 
   void AddAttention(uint32_t index, const Mailboxes& boxes) {

@@ -39,23 +39,6 @@ __device__ inline uint2 HalvesOfE4m3(uint32_t bytes) {
 #endif
 }
 
-// Numbers of x that meet e4m3 weights are halves: a pair of e4m3 becomes halves by one instruction,
-// and bfloat16 by four. They are scaled, because the largest half is 65,504: what is below 2^20 in
-// x keeps 11 bits down to 2^-10, and has an error of 2^-21 below that.
-inline constexpr float kHalfScale = 1.0F / 16;
-__device__ inline uint32_t ScaledHalves(float low, float high) {
-  const auto scaled = [](float x) { return fminf(fmaxf(x * kHalfScale, -65504.0F), 65504.0F); };
-  return PackHalves(scaled(low), scaled(high));
-}
-
-// Two pairs of bfloat16 as scaled halves, in the order of HalvesOfE4m3 for packed weights: numbers
-// 0 and 2, 1 and 3.
-__device__ inline uint2 OrderedHalves(uint32_t first, uint32_t second) {
-  const auto low = [](uint32_t pair) { return __uint_as_float(pair << 16); };
-  const auto high = [](uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000U); };
-  return make_uint2(ScaledHalves(low(first), low(second)), ScaledHalves(high(first), high(second)));
-}
-
 // The numbers of one row in a span that a lane has, and the row's scales.
 template <WeightKind kKind>
 struct RowSpan {
@@ -127,16 +110,6 @@ struct RowSpan {
         }
         pairs[i] = MultiplyAddPairs(pair | k128, kOnes, kOffset);
       }
-    }
-  }
-
-  // The same as pairs of halves: numbers 0 and 2, 1 and 3, 4 and 6, 5 and 7. fp8 only.
-  __device__ void UnpackHalves(int g, uint32_t (&pairs)[4]) const {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const uint2 two = HalvesOfE4m3(Word(g * 2 + i));
-      pairs[2 * i] = two.x;
-      pairs[2 * i + 1] = two.y;
     }
   }
 

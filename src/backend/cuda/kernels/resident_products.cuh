@@ -44,7 +44,7 @@ __device__ inline void MultiplyDense(const char* stage, const bf16* x, uint32_t 
 }
 
 // The same for packed weights, for one span.
-template <WeightKind kKind, bool kHalves = false>
+template <WeightKind kKind>
 __device__ void MultiplySpan(const char* stage, const bf16* x, uint32_t span, int lane,
                              float (&acc)[4]) {
   RowSpan<kKind> top;
@@ -59,13 +59,8 @@ __device__ void MultiplySpan(const char* stage, const bf16* x, uint32_t span, in
   for (int g = 0; g < 4; ++g) {
     uint32_t a[4];
     uint32_t b[4];
-    if constexpr (kHalves) {
-      top.UnpackHalves(g, a);
-      bottom.UnpackHalves(g, b);
-    } else {
-      top.Unpack(g, a);
-      bottom.Unpack(g, b);
-    }
+    top.Unpack(g, a);
+    bottom.Unpack(g, b);
     uint4 v;
     if constexpr (kKind == WeightKind::kInt6) {  // as PlaceOf has the numbers of W
       const bf16* const from = x + span * kSpan + g * 32 + lane % 4 * 4;
@@ -75,11 +70,7 @@ __device__ void MultiplySpan(const char* stage, const bf16* x, uint32_t span, in
     } else {
       v = *reinterpret_cast<const uint4*>(x + span * kSpan + g * 32 + lane % 4 * 8);
     }
-    if constexpr (kHalves) {
-      MmaHalves(whole[0], a[0], b[0], a[1], b[1], v.x, v.y);
-      MmaHalves(whole[1], a[2], b[2], a[3], b[3], v.z, v.w);
-      continue;
-    } else if constexpr (kKind == WeightKind::kFp8) {
+    if constexpr (kKind == WeightKind::kFp8) {
       Mma(whole[0], a[0], b[0], a[1], b[1], v.x, v.y);
       Mma(whole[1], a[2], b[2], a[3], b[3], v.z, v.w);
       continue;
@@ -104,27 +95,22 @@ __device__ void MultiplySpan(const char* stage, const bf16* x, uint32_t span, in
   if constexpr (kKind == WeightKind::kFp8) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float sum = whole[0][i] + whole[1][i];
-      acc[i] += (i < 2 ? top : bottom).Scale(0) * (kHalves ? sum / kHalfScale : sum);
+      acc[i] += (i < 2 ? top : bottom).Scale(0) * (whole[0][i] + whole[1][i]);
     }
   }
 }
 
-template <WeightKind kKind, bool kHalves = false>
+template <WeightKind kKind>
 __device__ void MultiplyPacked(const char* stage, const bf16* x, uint32_t columns, int warp,
                                int lane, float (&acc)[4]) {
 #pragma unroll 2
   for (uint32_t span = warp; span < StageSpans(kKind); span += kSharers) {
-    if (span * kSpan < columns) MultiplySpan<kKind, kHalves>(stage, x, span, lane, acc);
+    if (span * kSpan < columns) MultiplySpan<kKind>(stage, x, span, lane, acc);
   }
 }
 
-__device__ inline void MultiplyStage(WeightKind kind, bool halves, const char* stage,
-                                     const bf16* x, uint32_t columns, int warp, int lane,
-                                     float (&acc)[4]) {
-  if (halves) {
-    return MultiplyPacked<WeightKind::kFp8, true>(stage, x, columns, warp, lane, acc);
-  }
+__device__ inline void MultiplyStage(WeightKind kind, const char* stage, const bf16* x,
+                                     uint32_t columns, int warp, int lane, float (&acc)[4]) {
   switch (kind) {
     case WeightKind::kBf16:
       return MultiplyDense(stage, x, columns, warp, lane, acc);
@@ -160,7 +146,7 @@ __device__ inline void MultiplyTiles(const ResidentPhase& phase, const ResidentL
     for (uint32_t column = 0; column < k; column += stage_columns) {
       if (static_cast<int>(place.count % 2) == warp / kSharers) {
         AwaitPhase(&full[place.stage], place.parity);
-        MultiplyStage(kind, phase.halves, shared + room.ring + place.stage * kStageBytes, x + column,
+        MultiplyStage(kind, shared + room.ring + place.stage * kStageBytes, x + column,
                       min(stage_columns, k - column), warp % kSharers, lane, acc);
         __syncwarp();
         if (lane == 0) ArriveFor(&empty[place.stage], kWarps / kSharers);

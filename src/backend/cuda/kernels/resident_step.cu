@@ -17,25 +17,12 @@ __device__ float SumOfConsumers(float value, float* scratch) {
   return sum;
 }
 
-// Two neighbouring numbers of the input, the pair number i, as the phase has them.
-__device__ void WriteInput(const ResidentPhase& phase, void* input, uint32_t i, float first,
-                           float second) {
-  if (!phase.halves) {
-    static_cast<uint32_t*>(input)[i] = PackBf16(first, second);
-    return;
-  }
-  const uint32_t pair = ScaledHalves(first, second);
-  auto* const four = static_cast<uint16_t*>(input) + i / 2 * 4;  // in the order of OrderedHalves
-  four[i % 2] = static_cast<uint16_t>(pair & 0xFFFFU);
-  four[i % 2 + 2] = static_cast<uint16_t>(pair >> 16);
-}
-
 // x += post_norm(delta + bias), and the input of the products becomes norm(x). Every block has x.
 __device__ void NormInput(const ResidentStep& r, const ResidentPhase& phase,
                           const ResidentLayout& room, char* shared, RingPlace& place,
                           uint32_t phase_number) {
   auto* const x = reinterpret_cast<float2*>(shared + room.x);
-  void* const input = shared + room.input;
+  auto* const input = reinterpret_cast<uint32_t*>(shared + room.input);
   auto* const scratch = reinterpret_cast<float*>(shared + room.scratch);
   const auto* const bias = reinterpret_cast<const float2*>(phase.bias);
   const auto* const post_norm = reinterpret_cast<const float2*>(phase.post_norm);
@@ -73,9 +60,7 @@ __device__ void NormInput(const ResidentStep& r, const ResidentPhase& phase,
   }
   if (!has_norm) {
     MeetConsumers();  // `added` and `input` share memory
-    for (uint32_t i = threadIdx.x; i < count; i += kConsumers) {
-      WriteInput(phase, input, i, x[i].x, x[i].y);
-    }
+    for (uint32_t i = threadIdx.x; i < count; i += kConsumers) input[i] = PackBf16(x[i].x, x[i].y);
     return;
   }
   const float factor = rsqrtf(SumOfConsumers(squares, scratch) / r.hidden + r.epsilon);
@@ -89,7 +74,7 @@ __device__ void NormInput(const ResidentStep& r, const ResidentPhase& phase,
     const float2 value = x[i];  // written by this thread
     if (phase.x_out != nullptr && blockIdx.x == 0)
       reinterpret_cast<float2*>(phase.x_out)[i] = value;
-    WriteInput(phase, input, i, value.x * factor * norm[i].x, value.y * factor * norm[i].y);
+    input[i] = PackBf16(value.x * factor * norm[i].x, value.y * factor * norm[i].y);
   }
   __syncwarp();
   if (threadIdx.x % 32 == 0) Arrive(full + kMostStages);
@@ -99,9 +84,7 @@ __device__ void CopyInput(const ResidentPhase& phase, const ResidentLayout& room
                           uint32_t phase_number) {
   auto* const input = reinterpret_cast<uint2*>(shared + room.input);
   ReadMail(phase.read, phase.k / 4, phase_number - phase.from,
-           [&](uint32_t i, uint32_t a, uint32_t b) {
-             input[i] = phase.halves ? OrderedHalves(a, b) : make_uint2(a, b);
-           });
+           [&](uint32_t i, uint32_t a, uint32_t b) { input[i] = make_uint2(a, b); });
 }
 
 // What follows k in the input is zero up to the next span: packed weights have zeros there, and

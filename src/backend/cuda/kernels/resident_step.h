@@ -35,9 +35,6 @@ using Mail = uint64_t;
 struct alignas(16) ResidentPhase {
   ResidentInput input = ResidentInput::kSame;
   bool begins_layer = false;
-  // The input is scaled halves (kHalfScale): this phase's weights are fp8, and so are those of the
-  // phases after it that have the same input.
-  bool halves = false;
   ProductOutput output = ProductOutput::kFloat;  // kFloat or kGated
   GateKind gate = GateKind::kSilu;
   WeightKind kind = WeightKind::kBf16;

@@ -45,6 +45,23 @@ struct Parameters {
   StreamedShare share;
 };
 
+// Numbers of x that meet e4m3 weights are halves: a pair of e4m3 becomes halves by one instruction,
+// and bfloat16 by four. They are scaled, because the largest half is 65,504: what is below 2^20 in
+// x keeps 11 bits down to 2^-10, and has an error of 2^-21 below that.
+constexpr float kHalfScale = 1.0F / 16;
+__device__ uint32_t ScaledHalves(float low, float high) {
+  const auto scaled = [](float x) { return fminf(fmaxf(x * kHalfScale, -65504.0F), 65504.0F); };
+  return PackHalves(scaled(low), scaled(high));
+}
+
+// Two pairs of bfloat16 as scaled halves, in the order of HalvesOfE4m3 for packed weights: numbers
+// 0 and 2, 1 and 3.
+__device__ uint2 OrderedHalves(uint32_t first, uint32_t second) {
+  const auto low = [](uint32_t pair) { return __uint_as_float(pair << 16); };
+  const auto high = [](uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000U); };
+  return make_uint2(ScaledHalves(low(first), low(second)), ScaledHalves(high(first), high(second)));
+}
+
 constexpr uint32_t kOrderThreads = 256;
 
 // Makes scaled halves of x in the order of packed weights: of 32 columns, the 16 bytes of an
