@@ -27,6 +27,7 @@ class ProductRunner {
  public:
   struct Options {
     uint32_t max_rows = 0;
+    uint32_t columns = 0;  // the most that an input has
     // A row's results do not depend on the rows beside it.
     bool deterministic = false;
     bool skip = false;  // for measurements: nothing is multiplied
@@ -42,7 +43,7 @@ class ProductRunner {
         whole_(whole),
         blas_(blas),
         stream_(stream),
-        streamed_(StreamedProducts::Make()) {}
+        streamed_(StreamedProducts::Make(options.columns)) {}
 
   // Makes room for the largest matrix that is unpacked.
   Status ReserveUnpacked(uint64_t numbers);

@@ -5,6 +5,7 @@
 // serve every step of at most that many rows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -92,6 +93,7 @@ class StepRunner {
         blas_(blas),
         stream_(stream),
         products_({.max_rows = options.max_rows,
+                   .columns = std::max({config.hidden_size, shape_.q_size, shape_.ffn_stride}),
                    .deterministic = options.deterministic,
                    .skip = options.skip_products},
                   weights.output.data, blas, stream) {}

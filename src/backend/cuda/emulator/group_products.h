@@ -36,16 +36,18 @@ struct Operand {
         eight(static_cast<uint32_t>(description >> 32 & 0x3FFF) << 4) {}
 
   // Number k of row i, where k runs along the rows …
-  float Along(uint32_t i, uint32_t k) const {
-    return At(address + i / 8 * eight + i % 8 * 128 + k * 2);
+  uint32_t AlongAt(uint32_t i, uint32_t k) const {
+    return address + i / 8 * eight + i % 8 * 128 + k * 2;
   }
+  float Along(uint32_t i, uint32_t k) const { return At(AlongAt(i, k)); }
   // … or across them.
   float Across(uint32_t i, uint32_t k) const {
     return At(address + i / 64 * next + i % 64 * 2 + k / 8 * eight + k % 8 * 128);
   }
-  static float At(uint32_t byte) {
-    return Bf16At(emulator::SharedMemory() + (byte ^ (byte >> 3 & 0x70U)));
+  static const char* PlaceOf(uint32_t byte) {
+    return emulator::SharedMemory() + (byte ^ (byte >> 3 & 0x70U));
   }
+  static float At(uint32_t byte) { return Bf16At(PlaceOf(byte)); }
 
   uint32_t address;
   uint32_t next;
@@ -70,9 +72,10 @@ void GroupScores(float (&d)[kTiles][4], uint64_t a, uint64_t b, bool add) {
   }
 }
 
-template <size_t kTiles>
-void GroupScores(float (&d)[kTiles][4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                 uint64_t b, bool add) {
+// `number_of` gives a number of a pair, `at` one in shared memory.
+template <class Number, class At, size_t kTiles>
+void GroupScoresOf(const Number& number_of, const At& at, float (&d)[kTiles][4], uint32_t a0,
+                   uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b, bool add) {
   struct Registers {
     uint32_t a[4];
   };
@@ -85,12 +88,28 @@ void GroupScores(float (&d)[kTiles][4], uint32_t a0, uint32_t a1, uint32_t a2, u
       float sum = add ? d[n][i] : 0.0F;
       for (unsigned k = 0; k < 16; ++k) {
         const uint32_t pair = of[lane / 4 * 4 + k % 8 / 2].a[k / 8 * 2 + i / 2];
-        sum +=
-            Bf16Of(pair, static_cast<int>(k % 2)) * columns.Along(n * 8 + lane % 4 * 2 + i % 2, k);
+        sum += number_of(pair, static_cast<int>(k % 2)) *
+               at(columns.AlongAt(n * 8 + lane % 4 * 2 + i % 2, k));
       }
       d[n][i] = sum;
     }
   }
+}
+
+template <size_t kTiles>
+void GroupScores(float (&d)[kTiles][4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                 uint64_t b, bool add) {
+  GroupScoresOf(Bf16Of, Operand::At, d, a0, a1, a2, a3, b, add);
+}
+template <size_t kTiles>
+void GroupScoresOfHalves(float (&d)[kTiles][4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                         uint64_t b, bool add) {
+  const auto at = [](uint32_t byte) {
+    uint16_t half = 0;
+    std::memcpy(&half, Operand::PlaceOf(byte), sizeof half);
+    return pie::HalfToFloat(half);
+  };
+  GroupScoresOf(HalfOf, at, d, a0, a1, a2, a3, b, add);
 }
 
 template <size_t kTiles>

@@ -4,6 +4,7 @@
 
 #include <cuda_bf16.h>
 
+#include <bit>
 #include <cstdint>
 
 #include "backend/cuda/emulator/emulator.h"
@@ -12,6 +13,7 @@
 #define PIE_DYNAMIC_SHARED(type, name) \
   type* const name = reinterpret_cast<type*>(::pie::cuda::emulator::SharedMemory())
 #define PIE_HAS_WGMMA 1
+#define PIE_HAS_E4M3 0
 
 namespace pie::cuda {
 
@@ -21,6 +23,10 @@ inline void BringToCache(const void* from, uint32_t bytes) {
   // A read shows addresses that do not exist.
   const auto* const at = static_cast<const volatile char*>(from);
   if (bytes > 0) static_cast<void>(at[0] + at[bytes - 1]);
+}
+
+inline void BringNear(const void* from) {
+  static_cast<void>(*static_cast<const volatile char*>(from));
 }
 
 inline uint32_t SharedAddress(const void* pointer) {
@@ -93,8 +99,22 @@ inline float HalfToFloat(uint16_t half) {
   return pie::HalfToFloat(half);
 }
 
-inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
-                uint32_t b1) {
+// The first or second f16 of a pair.
+inline float HalfOf(uint32_t pair, int index) {
+  return pie::HalfToFloat(static_cast<uint16_t>(pair >> (16 * index)));
+}
+inline uint32_t PackHalves(float low, float high) {
+  const auto bits = [](float x) { return std::bit_cast<uint16_t>(static_cast<_Float16>(x)); };
+  return bits(low) | static_cast<uint32_t>(bits(high)) << 16;
+}
+inline uint32_t MultiplyHalves(uint32_t a, uint32_t b) {
+  return PackHalves(HalfOf(a, 0) * HalfOf(b, 0), HalfOf(a, 1) * HalfOf(b, 1));
+}
+
+// number(pair, index) is a number of an operand.
+template <class Number>
+void MultiplyTiles(const Number& number, float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2,
+                   uint32_t a3, uint32_t b0, uint32_t b1) {
   struct Operands {
     uint32_t a[4];
     uint32_t b[2];
@@ -107,13 +127,21 @@ inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a
       const Operands column = of[(lane % 4 * 2 + n) * 4 + quarter];
       for (unsigned half = 0; half < 2; ++half) {
         for (int i = 0; i < 2; ++i) {
-          const float b = Bf16Of(column.b[half], i);
-          d[n] += Bf16Of(rows.a[2 * half], i) * b;
-          d[2 + n] += Bf16Of(rows.a[2 * half + 1], i) * b;
+          const float b = number(column.b[half], i);
+          d[n] += number(rows.a[2 * half], i) * b;
+          d[2 + n] += number(rows.a[2 * half + 1], i) * b;
         }
       }
     }
   }
+}
+inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                uint32_t b1) {
+  MultiplyTiles(Bf16Of, d, a0, a1, a2, a3, b0, b1);
+}
+inline void MmaHalves(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                      uint32_t b0, uint32_t b1) {
+  MultiplyTiles(HalfOf, d, a0, a1, a2, a3, b0, b1);
 }
 
 }  // namespace pie::cuda

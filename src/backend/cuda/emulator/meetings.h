@@ -53,9 +53,6 @@ inline uint32_t CountOf(const uint32_t* counter) {
   return *counter;
 }
 
-inline void BringNear(const void* from) {
-  static_cast<void>(*static_cast<const volatile char*>(from));
-}
 inline void ShowToCopies() {}
 
 }  // namespace pie::cuda

@@ -34,13 +34,14 @@ struct AttentionShape {
   // The warps' results are merged in a block's place: their numbers there, the rest at the end.
   static constexpr uint32_t kMergedAt =
       kFp8 ? kRawAt + kStages * kBlockBytes / 2 : kBlocksAt + kStages * kBlockBytes;
+  static_assert(kKeyWarps == 1 || !kFp8);
   static_assert(kKeyWarps == 1 || kKeyWarps * kLines * kDim * sizeof(float) <= kBlockBytes);
   static constexpr uint32_t kBytes =
       kMergedAt + (kKeyWarps > 1 ? 2 * kKeyWarps * kLines * sizeof(float) : 0);
 };
 
 // kFp8: of keys and values. Blocks of them are copied in stages as they are, and made bfloat16 in
-// one tile.
+// one tile, which several warps with different lines read (otherwise: attention_fp8.cu).
 template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks, bool kFp8>
 __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     AttentionKernel(const Attention a, bool large) {
@@ -249,7 +250,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
       }
     } else {
       // The warps' results go through the place of the last block, which is filled again after it.
-      const uint32_t last = kFp8 ? 0 : (stage + kStages - 1) % kStages;
+      const uint32_t last = (stage + kStages - 1) % kStages;
       auto* const numbers =
           reinterpret_cast<float*>(shared + Shape::kBlocksAt + last * Shape::kBlockBytes);
       auto* const mosts = reinterpret_cast<float*>(shared + Shape::kMergedAt);
@@ -383,12 +384,14 @@ void RunSmallTiles(const Attention& attention, int processors, Stream stream) {
     } else {
       RunTiles<256, 4, 1, 2, 1>(attention, false, processors, stream);
     }
+  } else if (attention.kv.fp8) {
+    RunFp8Tiles(attention, processors, stream);
   } else if (size <= 64) {
-    RunTiles<64, 1, 4, 4, 2>(attention, false, processors, stream);
+    RunKind<64, 1, 4, 4, 2, false>(attention, false, processors, stream);
   } else if (size <= 128) {
-    RunTiles<128, 1, 4, 3, 2>(attention, false, processors, stream);
+    RunKind<128, 1, 4, 3, 2, false>(attention, false, processors, stream);
   } else {
-    RunTiles<256, 1, 4, 2, 1>(attention, false, processors, stream);
+    RunKind<256, 1, 4, 2, 1, false>(attention, false, processors, stream);
   }
 }
 

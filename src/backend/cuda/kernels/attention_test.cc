@@ -26,12 +26,19 @@ struct Case {
   std::vector<std::pair<uint32_t, uint32_t>> members = {};  // tokens in the pages, new rows
   bool fixed_order = false;
   bool fp8 = false;  // keys and values
+  // Powers of two that multiply the lines in fp8, and a power that divides every second value.
+  int key_exponent = 0;
+  int value_exponent = 0;
+  int value_spread = 0;
+  float query_range = 1;
+  uint32_t processors = 132;
 };
 
 class AttentionTest : public OnDevice {
  protected:
-  // Pages with the numbers of `kv`, which are rounded as fp8 rounds them.
-  static std::vector<std::byte> PagesOf(const KvShape& shape, std::vector<uint16_t>& kv) {
+  // Pages with the numbers of `kv`, which become what fp8 makes of them.
+  static std::vector<std::byte> PagesOf(const KvShape& shape, const Case& c,
+                                        std::vector<uint16_t>& kv) {
     const size_t pages = kv.size() / (shape.lines() * shape.head_stride);
     std::vector<std::byte> bytes(pages * shape.page_bytes, std::byte{0x7F});
     for (size_t i = 0; i < pages * shape.lines(); ++i) {
@@ -45,10 +52,14 @@ class AttentionTest : public OnDevice {
         continue;
       }
       const int exponent = static_cast<int>(i % 7) - 9;
-      layer[shape.scales_at() + line] = static_cast<std::byte>(247 + exponent);
+      const int shift = line < shape.lines() / 2
+                            ? c.key_exponent
+                            : c.value_exponent - static_cast<int>(i % 2) * c.value_spread;
+      layer[shape.scales_at() + line] = static_cast<std::byte>(247 + exponent + shift);
+      std::fill_n(to + shape.head_stride, shape.line_bytes() - shape.head_stride, std::byte{0});
       for (uint32_t j = 0; j < shape.head_stride; ++j) {
         const uint8_t bits = FloatToE4m3(std::ldexp(Float(numbers[j]), -exponent));
-        numbers[j] = Rounded(std::ldexp(E4m3ToFloat(bits), exponent));
+        numbers[j] = Rounded(std::ldexp(E4m3ToFloat(bits), exponent + shift));
         constexpr uint32_t kOrder[] = {0, 2, 1, 3};
         to[j / 4 * 4 + kOrder[j % 4]] = static_cast<std::byte>(bits);
       }
@@ -84,7 +95,7 @@ class AttentionTest : public OnDevice {
                          .group = c.heads / c.kv_heads,
                          .kv_heads = c.kv_heads,
                          .large_lines = LargeTileLines(c.dim),
-                         .processors = 132,
+                         .processors = c.processors,
                          .max_parts = 4096,
                          .max_members = 256});
     StepPlan plan;
@@ -106,11 +117,11 @@ class AttentionTest : public OnDevice {
                     (c.page_tokens - end) * c.dim, uint16_t{0x7FC0});
       }
     }
-    const DeviceArray device_kv(PagesOf(shape, kv), stream_);
+    const DeviceArray device_kv(PagesOf(shape, c, kv), stream_);
     shape.data = device_kv.data();
     MatrixMap lines;
     const bool in_boxes = DescribeLines(shape, next_page, &lines);
-    const auto q = RandomBFloats(size_t{plan.rows} * c.heads * c.dim, 2);
+    const auto q = RandomBFloats(size_t{plan.rows} * c.heads * c.dim, 2, c.query_range);
     const auto sinks = RandomFloats(c.heads, 3);
     const float scale = 2 / std::sqrt(static_cast<float>(c.dim));
     const DeviceArray device_q(q, stream_);
@@ -133,8 +144,9 @@ class AttentionTest : public OnDevice {
                               .part_logs = logs.data(),
                               .kv_lines = in_boxes ? &lines : nullptr,
                               .fixed_order = c.fixed_order};
-    RunSmallTiles(attention, 132, stream_);
-    RunLargeTiles(attention, 132, stream_);
+    const auto processors = static_cast<int>(c.processors);
+    RunSmallTiles(attention, processors, stream_);
+    RunLargeTiles(attention, processors, stream_);
     RunMergeParts(attention, plan.rows, stream_);
     std::vector<float> got;
     for (const uint16_t value : out.Read()) got.push_back(Float(value));
@@ -210,6 +222,83 @@ TEST_F(AttentionTest, KeysAndValuesInFp8) {
                    .fp8 = true}),
               1e-2)
         << page_tokens;
+  }
+}
+
+// Small tiles of all kinds of lines and ends. With two processors, a block has several tiles, and
+// tiles have many blocks of keys.
+TEST_F(AttentionTest, SmallTilesInFp8) {
+  const std::vector<std::pair<uint32_t, uint32_t>> members = {
+      {0, 1},   {1, 1},   {14, 2},  {15, 1},  {16, 1},  {47, 1},  {48, 4},
+      {62, 1},  {63, 2},  {64, 1},  {100, 3}, {130, 1}, {190, 4}, {255, 1},
+      {256, 1}, {700, 1}, {129, 2}, {333, 1}, {0, 16},  {5, 9},   {400, 1}};
+  for (const uint32_t dim : {24U, 40U, 64U, 80U, 128U, 160U, 256U}) {
+    EXPECT_LT(Run({.dim = dim, .members = members, .fp8 = true, .processors = 2}), 1e-2) << dim;
+  }
+  for (const uint32_t kv_heads : {8U, 1U}) {
+    EXPECT_LT(Run({.kv_heads = kv_heads,
+                   .dim = 128,
+                   .members = {{0, 1}, {200, 1}, {77, 2}, {300, 1}},
+                   .fp8 = true,
+                   .processors = 2}),
+              1e-2)
+        << kv_heads;
+  }
+  for (const uint32_t dim : {64U, 128U, 256U}) {
+    Case c{.dim = dim, .members = {{0, 3}, {700, 1}, {90, 2}, {330, 3}}, .fp8 = true};
+    for (const uint32_t processors : {2U, 132U}) {
+      c.processors = processors;
+      const auto check = [&](const Case& of, const char* what) {
+        EXPECT_LT(Run(of), 1e-2) << what << ", " << dim << ", " << processors;
+      };
+      Case of = c;
+      of.window = 17;
+      check(of, "window");
+      of.sinks = true;
+      check(of, "window and sinks");
+      of = c;
+      of.masks = true;
+      check(of, "masks");
+      of = c;
+      of.softcap = 2;
+      check(of, "cap");
+      of = c;
+      of.shared_pages = 5;
+      of.members = {{130, 1}, {99, 1}, {200, 2}, {333, 1}};
+      check(of, "prefix");
+      of.window = 100;
+      of.softcap = 3;
+      of.sinks = true;
+      of.masks = true;
+      check(of, "all");
+    }
+  }
+}
+
+// Whatever the sizes of queries, keys and values are, nothing becomes infinite or is lost.
+TEST_F(AttentionTest, ScalesOfFp8) {
+  for (const uint32_t dim : {64U, 128U, 256U}) {
+    Case c{.dim = dim, .members = {{0, 1}, {63, 1}, {300, 1}, {90, 4}}, .fp8 = true};
+    for (const uint32_t processors : {2U, 132U}) {
+      c.processors = processors;
+      for (const int exponent : {-108, -60, -20, 10}) {
+        Case of = c;
+        of.value_exponent = exponent;
+        EXPECT_LT(Run(of), 1e-2) << "values of 2^" << exponent << ", " << dim;
+        of = c;
+        of.key_exponent = exponent;
+        of.query_range = std::ldexp(1.0F, -exponent);
+        EXPECT_LT(Run(of), 1e-2) << "keys of 2^" << exponent << ", " << dim;
+      }
+      for (const int spread : {10, 30, 100}) {
+        Case of = c;
+        of.value_spread = spread;
+        EXPECT_LT(Run(of), 1e-2) << "values between 1 and 2^-" << spread << ", " << dim;
+      }
+      Case of = c;
+      of.query_range = 0;
+      EXPECT_LT(Run(of), 1e-2) << "queries of 0, " << dim;
+    }
   }
 }
 
@@ -323,7 +412,13 @@ TEST_F(AttentionTest, Speed) {
                            {4, 0, 2048},
                            {1, 0, 8192},
                            {1, 30'000, 600},
+                           {1, 1023, 1, false, 128, true},
+                           {8, 1023, 1, false, 128, true},
                            {64, 1023, 1, false, 128, true},
+                           {64, 4095, 1, false, 128, true},
+                           {256, 1023, 1, false, 128, true},
+                           {64, 1023, 1, false, 64, true},
+                           {64, 1023, 1, false, 256, true},
                            {64, 16400, 1, true, 128, true},
                            {1, 0, 2048, false, 128, true},
                            {64, 16400, 1, true, 64},

@@ -221,6 +221,56 @@ __device__ inline void GroupScores(float (&d)[16][4], uint32_t a0, uint32_t a1, 
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add ? 1 : 0));
 }
 
+// The same for halves.
+__device__ inline void GroupScoresOfHalves(float (&d)[2][4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                           uint32_t a3, uint64_t b, bool add) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %13, 0;"
+      "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7"
+      "}, {%8,%9,%10,%11}, %12, p, 1, 1, 0; }"
+      : PIE_FOUR(d[0]), PIE_FOUR(d[1])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add ? 1 : 0));
+}
+__device__ inline void GroupScoresOfHalves(float (&d)[4][4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                           uint32_t a3, uint64_t b, bool add) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %21, 0;"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+      "}, {%16,%17,%18,%19}, %20, p, 1, 1, 0; }"
+      : PIE_FOUR(d[0]), PIE_FOUR(d[1]), PIE_FOUR(d[2]), PIE_FOUR(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add ? 1 : 0));
+}
+__device__ inline void GroupScoresOfHalves(float (&d)[8][4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                           uint32_t a3, uint64_t b, bool add) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %37, 0;"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+      "}, {%32,%33,%34,%35}, %36, p, 1, 1, 0; }"
+      : PIE_FOUR(d[0]), PIE_FOUR(d[1]), PIE_FOUR(d[2]), PIE_FOUR(d[3]), PIE_FOUR(d[4]),
+        PIE_FOUR(d[5]), PIE_FOUR(d[6]), PIE_FOUR(d[7])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add ? 1 : 0));
+}
+__device__ inline void GroupScoresOfHalves(float (&d)[16][4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                           uint32_t a3, uint64_t b, bool add) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %69, 0;"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+      "}, {%64,%65,%66,%67}, %68, p, 1, 1, 0; }"
+      : PIE_FOUR(d[0]), PIE_FOUR(d[1]), PIE_FOUR(d[2]), PIE_FOUR(d[3]), PIE_FOUR(d[4]),
+        PIE_FOUR(d[5]), PIE_FOUR(d[6]), PIE_FOUR(d[7]), PIE_FOUR(d[8]), PIE_FOUR(d[9]),
+        PIE_FOUR(d[10]), PIE_FOUR(d[11]), PIE_FOUR(d[12]), PIE_FOUR(d[13]), PIE_FOUR(d[14]),
+        PIE_FOUR(d[15])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add ? 1 : 0));
+}
+
 // d += a · b for tiles of 64 × 16 numbers in registers and 16 × 64 or 16 × 128 in shared memory; k
 // runs across the rows of b.
 __device__ inline void GroupOutputs(float (&d)[8][4], uint32_t a0, uint32_t a1, uint32_t a2,

@@ -48,6 +48,11 @@ __device__ inline void BringToCache(const void* from, uint32_t bytes) {
 #endif
 }
 
+// Brings a line of 128 bytes of constant memory into the first-level cache.
+__device__ inline void BringNear(const void* from) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(from));
+}
+
 __device__ inline uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
@@ -108,10 +113,50 @@ __device__ inline float HalfToFloat(uint16_t half) {
   return number;
 }
 
-// d += a · b for tiles of 16 × 16 and 16 × 8 numbers.
+// Two f16, rounded.
+__device__ inline uint32_t PackHalves(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// a × b for pairs of f16. Subnormal numbers count.
+__device__ inline uint32_t MultiplyHalves(uint32_t a, uint32_t b) {
+  uint32_t d;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+
+#if __CUDA_ARCH__ >= 890
+#define PIE_HAS_E4M3 1
+// Two pairs of f16, of the e4m3 in bytes 0 and 1 and in bytes 2 and 3.
+__device__ inline uint2 ConvertE4m3(uint32_t bytes) {
+  uint2 pairs;
+  asm("{\n"
+      ".reg .b16 low, high;\n"
+      "mov.b32 {low, high}, %2;\n"
+      "cvt.rn.f16x2.e4m3x2 %0, low;\n"
+      "cvt.rn.f16x2.e4m3x2 %1, high;\n"
+      "}"
+      : "=r"(pairs.x), "=r"(pairs.y)
+      : "r"(bytes));
+  return pairs;
+}
+#else
+#define PIE_HAS_E4M3 0
+#endif
+
+// d += a · b for tiles of 16 × 16 and 16 × 8 numbers, in bfloat16 and in f16.
 __device__ inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
                            uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+__device__ inline void MmaHalves(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                                 uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));

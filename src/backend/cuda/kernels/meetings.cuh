@@ -94,10 +94,5 @@ __device__ inline void ShowToCopies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Brings a line of 128 bytes of constant memory into the first-level cache.
-__device__ inline void BringNear(const void* from) {
-  asm volatile("prefetch.global.L1 [%0];" ::"l"(from));
-}
-
 }  // namespace pie::cuda
 #endif

@@ -1,18 +1,20 @@
-// Streamed products with packed weights. Weights become bfloat16 in the registers of the warp
-// groups that multiply, which are an operand of their instructions. A tile of packed.h has the
-// numbers of a warp in the order of that operand, up to the order of the columns within each 32, so
-// x gets the same order: two warps change it where it has been copied to.
+// Streamed products with packed weights. Weights become halves in the registers of the warp groups
+// that multiply, which are an operand of their instructions. A tile of packed.h has the numbers of
+// a warp in the order of that operand, up to the order of the columns within each 32. So a small
+// kernel before makes x halves in the same order.
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/group_products.cuh"
 #include "backend/cuda/kernels/packed.cuh"
 #include "backend/cuda/kernels/streamed_product.h"
 #include "backend/cuda/kernels/streamed_tiles.cuh"
+#include "base/round_up.h"
 
 namespace pie::cuda {
 namespace {
 
-constexpr uint32_t kSorters = 2;  // warps that change the order of x; two more ask for copies
-constexpr uint32_t kThreads = kConsumers + (kSorters + 2) * 32;
+// One of the other warps asks for weights, and one for inputs. Groups of four warps give registers
+// to one another.
+constexpr uint32_t kThreads = kConsumers + 128;
 constexpr uint32_t kEight = 8 * 128;  // bytes of eight rows of x
 constexpr uint32_t kMostStages = 12;
 constexpr uint32_t kKindBytes = TileBytes(WeightKind::kFp8);
@@ -20,19 +22,19 @@ constexpr uint32_t kScaleBytes = kTileRows * ScaleBytes(WeightKind::kFp8);
 
 // A stage of weights has the packed tiles of a span, then their scales; one of x has 64 columns of
 // all rows, then the next 64.
-template <uint32_t kRows, uint32_t kBlocks>
+template <uint32_t kRows>
 struct Shape {
-  static constexpr uint32_t kTile = kStreamGroups * kBlocks * 64;  // rows of W
-  static constexpr uint32_t kPacked = kTile / kTileRows;           // tiles of packed.h in it
+  static constexpr uint32_t kTile = kStreamGroups * 64;   // rows of W
+  static constexpr uint32_t kPacked = kTile / kTileRows;  // tiles of packed.h in it
   static constexpr uint32_t kWeightBytes = kPacked * (kKindBytes + kScaleBytes);
   static constexpr uint32_t kInputBytes = kRows * kSpan * 2;
   static constexpr uint32_t kInputStages = kRows > 64 ? 3 : 4;
   static constexpr uint32_t kMost = (kRingBytes - kInputStages * kInputBytes) / kWeightBytes;
   static constexpr uint32_t kStages = kMost < kMostStages ? kMost : kMostStages;
-  static constexpr uint32_t kInFlight = kBlocks == 1 ? 3 : 2;
+  static constexpr uint32_t kInFlight = 3;
   static constexpr uint32_t kBarriersAt = kInputStages * kInputBytes + kStages * kWeightBytes;
   static constexpr size_t kShared =
-      kBarriersAt + (kInputStages * 3 + kStages * 2) * sizeof(uint64_t);
+      kBarriersAt + (kInputStages * 2 + kStages * 2) * sizeof(uint64_t);
   static_assert(kTile * kRows * sizeof(float) <= kSumBytes && kStages >= 3);
 };
 
@@ -43,71 +45,88 @@ struct Parameters {
   StreamedShare share;
 };
 
-// Gives the columns of a stage of x the order of packed weights, in place: within 32 columns, the
-// 16 bytes of an instruction's operand have a pair of numbers of each of four threads' eight.
-template <uint32_t kRows>
-__device__ void Sort(char* stage, uint32_t thread) {
-#pragma unroll
-  for (uint32_t at = thread; at < kRows * 4; at += kSorters * 32) {
-    const uint32_t row = at % kRows;
-    const uint32_t columns = at / kRows;  // times 32
-    char* const half = stage + columns / 2 * (kRows * 128) + row * 128;
-    const auto place = [&](uint32_t i) {
-      return reinterpret_cast<uint4*>(half + (((columns % 2 * 4 + i) ^ (row % 8)) << 4));
-    };
-    const uint4 a = *place(0);
-    const uint4 b = *place(1);
-    const uint4 c = *place(2);
-    const uint4 d = *place(3);
-    *place(0) = make_uint4(a.x, b.x, c.x, d.x);
-    *place(1) = make_uint4(a.y, b.y, c.y, d.y);
-    *place(2) = make_uint4(a.z, b.z, c.z, d.z);
-    *place(3) = make_uint4(a.w, b.w, c.w, d.w);
-  }
+// Numbers of x that meet e4m3 weights are halves: a pair of e4m3 becomes halves by one instruction,
+// and bfloat16 by four. They are scaled, because the largest half is 65,504: what is below 2^20 in
+// x keeps 11 bits down to 2^-10, and has an error of 2^-21 below that.
+constexpr float kHalfScale = 1.0F / 16;
+__device__ uint32_t ScaledHalves(float low, float high) {
+  const auto scaled = [](float x) { return fminf(fmaxf(x * kHalfScale, -65504.0F), 65504.0F); };
+  return PackHalves(scaled(low), scaled(high));
 }
 
-// A warp's 16 rows of a span as operands of 8 instructions, and the rows' scales.
-struct Fragments {
-  uint32_t a[8][4];
-  float top, bottom;
+// Two pairs of bfloat16 as scaled halves, in the order of HalvesOfE4m3 for packed weights: numbers
+// 0 and 2, 1 and 3.
+__device__ uint2 OrderedHalves(uint32_t first, uint32_t second) {
+  const auto low = [](uint32_t pair) { return __uint_as_float(pair << 16); };
+  const auto high = [](uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000U); };
+  return make_uint2(ScaledHalves(low(first), low(second)), ScaledHalves(high(first), high(second)));
+}
 
-  __device__ void Load(const char* tile, const char* scales) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    RowSpan<WeightKind::kFp8> rows[2];
+constexpr uint32_t kOrderThreads = 256;
+
+// Makes scaled halves of x in the order of packed weights: of 32 columns, the 16 bytes of an
+// instruction's operand have a pair of numbers of each of four threads' eight. A thread takes 32
+// columns of a row. `columns` is a multiple of 32; x is zero from k on.
+__global__ void __launch_bounds__(kOrderThreads)
+    OrderKernel(const bf16* x, uint32_t k, uint32_t rows, uint4* out, uint32_t columns) {
+  LetNextStart();
+  WaitForInputs();
+  const uint32_t i = blockIdx.x * kOrderThreads + threadIdx.x;
+  const uint32_t groups = columns / 32;
+  const uint32_t row = i / groups;
+  const uint32_t column = i % groups * 32;
+  if (row >= rows) return;
+  uint2 low[4];
+  uint2 high[4];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      rows[half].Load<true>(tile, scales, lane, half);
+  for (uint32_t c = 0; c < 4; ++c) {
+    uint4 eight = make_uint4(0, 0, 0, 0);  // k is a multiple of 8
+    if (column + c * 8 < k) {
+      eight = *reinterpret_cast<const uint4*>(x + size_t{row} * k + column + c * 8);
+    }
+    low[c] = OrderedHalves(eight.x, eight.y);
+    high[c] = OrderedHalves(eight.z, eight.w);
+  }
+  uint4* const to = out + (size_t{row} * columns + column) / 8;
+  to[0] = make_uint4(low[0].x, low[1].x, low[2].x, low[3].x);
+  to[1] = make_uint4(low[0].y, low[1].y, low[2].y, low[3].y);
+  to[2] = make_uint4(high[0].x, high[1].x, high[2].x, high[3].x);
+  to[3] = make_uint4(high[0].y, high[1].y, high[2].y, high[3].y);
+}
+
+// Half of the columns of a warp's 16 rows of a span, as operands of four instructions.
+struct Fragments {
+  uint32_t a[4][4];
+
+  __device__ void Load(const char* tile, uint32_t half) {
+    const auto* const lines = reinterpret_cast<const uint4*>(tile) + threadIdx.x % 32;
 #pragma unroll
-      for (int g = 0; g < 4; ++g) {
-        uint32_t pairs[4];
-        rows[half].Unpack(g, pairs);
-        a[2 * g][half] = pairs[0];
-        a[2 * g][half + 2] = pairs[1];
-        a[2 * g + 1][half] = pairs[2];
-        a[2 * g + 1][half + 2] = pairs[3];
+    for (uint32_t row = 0; row < 2; ++row) {
+      const uint4 bytes = lines[(half * 2 + row) * 32];
+      const uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint2 pairs = HalvesOfE4m3(words[i]);
+        a[i][row] = pairs.x;
+        a[i][row + 2] = pairs.y;
       }
     }
-    top = rows[0].Scale(0);
-    bottom = rows[1].Scale(0);
   }
 };
 
-template <uint32_t kRows, uint32_t kBlocks>
+template <uint32_t kRows>
 __global__ void __launch_bounds__(kThreads, 1)
     StreamedPackedKernel(const __grid_constant__ Parameters parameters) {
 #if PIE_HAS_WGMMA
-  using S = Shape<kRows, kBlocks>;
+  using S = Shape<kRows>;
   constexpr uint32_t kTiles = kRows / 8;
-  // Fragments are made while the instructions before run, if there are enough registers.
-  constexpr bool kAhead = kRows <= 64 && kBlocks == 1;
   const StreamedShare& a = parameters.share;
   PIE_DYNAMIC_SHARED(char, shared);
   char* const inputs = shared;
   char* const weights = shared + S::kInputStages * S::kInputBytes;
   auto* const full = reinterpret_cast<uint64_t*>(shared + S::kBarriersAt);
   uint64_t* const empty = full + S::kStages;
-  uint64_t* const inputs_come = empty + S::kStages;
-  uint64_t* const inputs_full = inputs_come + S::kInputStages;
+  uint64_t* const inputs_full = empty + S::kStages;
   uint64_t* const inputs_empty = inputs_full + S::kInputStages;
   LetNextStart();
   if (threadIdx.x == 0) {
@@ -116,8 +135,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       InitBarrier(&empty[i], kConsumerWarps);
     }
     for (uint32_t i = 0; i < S::kInputStages; ++i) {
-      InitBarrier(&inputs_come[i], 1);
-      InitBarrier(&inputs_full[i], kSorters);
+      InitBarrier(&inputs_full[i], 1);
       InitBarrier(&inputs_empty[i], kConsumerWarps);
     }
   }
@@ -134,29 +152,20 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
   if (warp > kConsumerWarps) {
-    const bool sorts = warp > kConsumerWarps + 1;
     WaitForInputs();
-    if (!sorts && threadIdx.x % 32 != 0) return;
+    if (warp > kConsumerWarps + 1 || threadIdx.x % 32 != 0) return;
     Ring<S::kInputStages> ring;
     Walk walk(a);
     const uint32_t count = StepsOf(a);
     for (uint32_t i = 0; i < count; ++i) {
       char* const stage = inputs + ring.stage * S::kInputBytes;
-      if (sorts) {
-        AwaitPhase(&inputs_come[ring.stage], ring.parity);
-        Sort<kRows>(stage, threadIdx.x - (kConsumerWarps + 2) * 32);
-        ShowToGroupProducts();
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) Arrive(&inputs_full[ring.stage]);
-      } else {
-        if (i >= S::kInputStages) AwaitPhase(&inputs_empty[ring.stage], ring.parity ^ 1);
-        ArriveExpecting(&inputs_come[ring.stage], S::kInputBytes);
-        for (uint32_t half = 0; half < 2; ++half) {
-          CopyBox(stage + half * (kRows * 128), parameters.x, walk.step * kSpan + half * 64, 0,
-                  &inputs_come[ring.stage]);
-        }
-        walk.Advance();
+      if (i >= S::kInputStages) AwaitPhase(&inputs_empty[ring.stage], ring.parity ^ 1);
+      ArriveExpecting(&inputs_full[ring.stage], S::kInputBytes);
+      for (uint32_t half = 0; half < 2; ++half) {
+        CopyBox(stage + half * (kRows * 128), parameters.x, walk.step * kSpan + half * 64, 0,
+                &inputs_full[ring.stage]);
       }
+      walk.Advance();
       ring.Advance();
     }
     return;
@@ -166,62 +175,62 @@ __global__ void __launch_bounds__(kThreads, 1)
   WaitForInputs();
   const bool never = a.product.rows == 0;
   const bool first_lane = threadIdx.x % 32 == 0;
-  const uint32_t group = threadIdx.x / 128;
+  const uint32_t lane = threadIdx.x % 32;
   Ring<S::kStages> ring;
   Ring<S::kInputStages> inputs_ring;
-  uint32_t left = StepsOf(a);  // to be loaded
-  const auto load = [&](uint32_t b, Fragments& to) {
-    if (b == 0) {
-      if (left == 0) return;
-      --left;
-      AwaitPhase(&full[ring.stage], ring.parity);
-    }
-    const char* const stage = weights + ring.stage * S::kWeightBytes;
-    const uint32_t tile = (group * kBlocks + b) * 4 + warp % 4;
-    to.Load(stage + tile * kKindBytes, stage + S::kPacked * kKindBytes + tile * kScaleBytes);
-    if (b + 1 < kBlocks) return;
-    __syncwarp();
-    if (first_lane) Arrive(&empty[ring.stage]);
-    ring.Advance();
+  uint32_t left = StepsOf(a);  // stages to be loaded
+  Fragments first;             // of the next stage
+  const char* tile = nullptr;  // of that stage
+  const auto load_first = [&] {
+    if (left == 0) return;
+    --left;
+    AwaitPhase(&full[ring.stage], ring.parity);
+    tile = weights + ring.stage * S::kWeightBytes + warp * kKindBytes;
+    first.Load(tile, 0);
   };
 
-  Fragments now;
-  load(0, now);
+  load_first();
   Walk walk(a);
   do {
-    float acc[kBlocks][kTiles][4] = {};
+    float acc[1][kTiles][4] = {};
     for (uint32_t step = walk.step; step < walk.past; ++step) {
       AwaitPhase(&inputs_full[inputs_ring.stage], inputs_ring.parity);
       const uint32_t x = SharedAddress(inputs) + inputs_ring.stage * S::kInputBytes;
-#pragma unroll
-      for (uint32_t b = 0; b < kBlocks; ++b) {
-        float part[kTiles][4] = {};
-        Settle(part);
-        Hold(now.a);
+      float part[kTiles][4] = {};
+      const auto multiply = [&](Fragments& of, uint32_t half) {
+        Hold(of.a);
         BeginGroupProducts();
 #pragma unroll
-        for (uint32_t i = 0; i < 8; ++i) {
-          GroupScores(part, now.a[i][0], now.a[i][1], now.a[i][2], now.a[i][3],
-                      OperandAt(x + i / 4 * (kRows * 128) + i % 4 * 32, kEight, 0), i > 0);
+        for (uint32_t i = 0; i < 4; ++i) {
+          GroupScoresOfHalves(part, of.a[i][0], of.a[i][1], of.a[i][2], of.a[i][3],
+                              OperandAt(x + half * (kRows * 128) + i * 32, kEight, 0),
+                              half > 0 || i > 0);
         }
         CommitGroupProducts();
-        Fragments next;
-        if (kAhead) load((b + 1) % kBlocks, next);
-        AwaitGroupProducts<0>();
-        Settle(part);
-        KeepUntilHere(now.a, never);
+      };
+      // The numbers of one half are made while the other half is multiplied.
+      Settle(part);
+      multiply(first, 0);
+      Fragments second;
+      second.Load(tile, 1);
+      const auto* const scales = reinterpret_cast<const float*>(
+          weights + ring.stage * S::kWeightBytes + S::kPacked * kKindBytes + warp * kScaleBytes);
+      const float top = scales[lane / 4] / kHalfScale;
+      const float bottom = scales[lane / 4 + 8] / kHalfScale;
+      multiply(second, 1);
+      __syncwarp();
+      if (first_lane) Arrive(&empty[ring.stage]);
+      ring.Advance();
+      AwaitGroupProducts<1>();
+      KeepUntilHere(first.a, never);
+      load_first();
+      AwaitGroupProducts<0>();
+      Settle(part);
+      KeepUntilHere(second.a, never);
 #pragma unroll
-        for (uint32_t t = 0; t < kTiles; ++t) {
+      for (uint32_t t = 0; t < kTiles; ++t) {
 #pragma unroll
-          for (uint32_t i = 0; i < 4; ++i) {
-            acc[b][t][i] += (i < 2 ? now.top : now.bottom) * part[t][i];
-          }
-        }
-        if (kAhead) {
-          now = next;
-        } else {
-          load((b + 1) % kBlocks, now);
-        }
+        for (uint32_t i = 0; i < 4; ++i) acc[0][t][i] += (i < 2 ? top : bottom) * part[t][i];
       }
       if (first_lane) Arrive(&inputs_empty[inputs_ring.stage]);
       inputs_ring.Advance();
@@ -231,21 +240,18 @@ __global__ void __launch_bounds__(kThreads, 1)
       continue;
     }
     if (walk.step > 0) Collect(a, walk.tile, acc);
-#pragma unroll
-    for (uint32_t b = 0; b < kBlocks; ++b) {
-      const uint32_t first = walk.tile * S::kTile + (group * kBlocks + b) * 64 + warp % 4 * 16;
-      Write(a.product, first, acc[b]);
-    }
+    Write(a.product, walk.tile * S::kTile + warp * 16, acc[0]);
   } while (walk.Next());
 #endif
 }
 
 }  // namespace
 
-bool RunStreamedPacked(const Product& p, uint32_t tile, void* sums, uint32_t* flags, MapCache& maps,
+bool RunStreamedPacked(const Product& p, void* sums, uint32_t* flags, void* inputs, MapCache& maps,
                        Stream stream) {
-  const auto run = [&]<uint32_t kRows, uint32_t kBlocks>() {
-    using S = Shape<kRows, kBlocks>;
+  const uint32_t columns = RoundUp(p.k, kSpan);
+  const auto run = [&]<uint32_t kRows>() {
+    using S = Shape<kRows>;
     const uint64_t rows = (p.n + kTileRows - 1) / kTileRows;
     const uint64_t spans = SpansOf(p.k);
     const MatrixMap* const w = maps.Of(p.w, p.n, p.k, S::kPacked, [&](MatrixMap* map) {
@@ -255,22 +261,25 @@ bool RunStreamedPacked(const Product& p, uint32_t tile, void* sums, uint32_t* fl
       return DescribeWords(p.scales, rows, spans * (kScaleBytes / 8), S::kPacked, kScaleBytes / 8,
                            map);
     });
-    const MatrixMap* const x = maps.Of(p.x, p.rows, p.k, kRows, [&](MatrixMap* map) {
-      return DescribeMatrix(p.x, p.rows, p.k, kRows, map);
+    const MatrixMap* const x = maps.Of(inputs, p.rows, columns, kRows, [&](MatrixMap* map) {
+      return DescribeMatrix(inputs, p.rows, columns, kRows, map);
     });
     if (w == nullptr || scales == nullptr || x == nullptr) return false;
     const Parameters a{
         .w = *w, .scales = *scales, .x = *x, .share = ShareOf(p, S::kTile, kSpan, sums, flags)};
-    const auto kernel = StreamedPackedKernel<kRows, kBlocks>;
+    const uint32_t threads = p.rows * (columns / 32);
+    Launch(OrderKernel, dim3((threads + kOrderThreads - 1) / kOrderThreads), dim3(kOrderThreads), 0,
+           stream, static_cast<const bf16*>(p.x), p.k, p.rows, static_cast<uint4*>(inputs),
+           columns);
+    const auto kernel = StreamedPackedKernel<kRows>;
     AllowShared(kernel, S::kShared);
     Launch(kernel, dim3(BlocksOf(a.share)), dim3(kThreads), S::kShared, stream, a);
     return true;
   };
-  const bool large = tile == 256;
-  if (p.rows <= 16) return large ? run.operator()<16, 2>() : run.operator()<16, 1>();
-  if (p.rows <= 32) return large ? run.operator()<32, 2>() : run.operator()<32, 1>();
-  if (p.rows <= 64) return large ? run.operator()<64, 2>() : run.operator()<64, 1>();
-  return run.operator()<128, 1>();
+  return p.rows <= 16   ? run.operator()<16>()
+         : p.rows <= 32 ? run.operator()<32>()
+         : p.rows <= 64 ? run.operator()<64>()
+                        : run.operator()<128>();
 }
 
 }  // namespace pie::cuda

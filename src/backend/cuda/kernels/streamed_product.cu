@@ -4,6 +4,7 @@
 #include "backend/cuda/kernels/group_products.cuh"
 #include "backend/cuda/kernels/streamed_product.h"
 #include "backend/cuda/kernels/streamed_tiles.cuh"
+#include "base/round_up.h"
 
 namespace pie::cuda {
 namespace {
@@ -151,13 +152,15 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 }  // namespace
 
-std::unique_ptr<StreamedProducts> StreamedProducts::Make() {
+std::unique_ptr<StreamedProducts> StreamedProducts::Make(uint32_t columns) {
   if (!has_group_products) return nullptr;
   std::unique_ptr<StreamedProducts> made(new StreamedProducts);
   const size_t flag_bytes = static_cast<size_t>(processors) * kConsumerWarps * sizeof(uint32_t);
   made->sums_ = Allocate(static_cast<size_t>(processors) * kSumBytes);
   made->flags_ = static_cast<uint32_t*>(Allocate(flag_bytes));
-  if (made->sums_ == nullptr || made->flags_ == nullptr) return nullptr;
+  made->columns_ = RoundUp(columns, kSpan);
+  made->inputs_ = Allocate(uint64_t{kMostRows / 2} * made->columns_ * 2);
+  if (made->sums_ == nullptr || made->flags_ == nullptr || made->inputs_ == nullptr) return nullptr;
   const Stream stream = MakeStream();
   Fill(made->flags_, 0, flag_bytes, stream);
   Synchronize(stream);
@@ -168,12 +171,14 @@ std::unique_ptr<StreamedProducts> StreamedProducts::Make() {
 StreamedProducts::~StreamedProducts() {
   Free(sums_);
   Free(flags_);
+  Free(inputs_);
 }
 
 bool StreamedProducts::Takes(const Product& p, uint32_t tile) const {
   if (p.tiles != nullptr || p.x_rows != nullptr || p.rows == 0 || p.n == 0) return false;
   const bool fp8 = p.kind == WeightKind::kFp8;
-  if (tile == 256 && p.rows > (fp8 ? kMostRows / 4 : kMostRows / 2)) return false;
+  if (tile == 256 && (fp8 || p.rows > kMostRows / 2)) return false;
+  if (fp8 && p.k > columns_) return false;
   return (fp8 || p.kind == WeightKind::kBf16) && p.x_stride == p.k && p.k % 8 == 0;
 }
 
@@ -191,7 +196,7 @@ void StreamedProducts::Run(const Product& p, uint32_t tile, Stream stream) {
 
 void StreamedProducts::RunPart(const Product& p, uint32_t tile, Stream stream) {
   if (p.kind == WeightKind::kFp8) {
-    if (!RunStreamedPacked(p, tile, sums_, flags_, maps_, stream)) RunProduct(p, stream);
+    if (!RunStreamedPacked(p, sums_, flags_, inputs_, maps_, stream)) RunProduct(p, stream);
     return;
   }
   const auto run = [&]<uint32_t kRows, uint32_t kBlocks>() {

@@ -39,12 +39,13 @@ class StreamedProducts {
  public:
   // Rows that read W once. More of them are taken in parts of this many, weights in fp8 by half.
   static constexpr uint32_t kMostRows = 256;
-  // Rows of W that a block multiplies at a time: 128, or 256 by at most 128 rows of x. Large tiles
-  // read x less often, but more blocks share a tile.
+  // Rows of W that a block multiplies at a time: 128, or 256 by at most 128 rows of x in
+  // bfloat16. Large tiles read x less often, but more blocks share a tile.
   static constexpr uint32_t kTiles[] = {128, 256};
 
   // Null if the current device is not of this kind, or has no memory left.
-  static std::unique_ptr<StreamedProducts> Make();
+  // `columns`: the most that the x of a product with packed weights has.
+  static std::unique_ptr<StreamedProducts> Make(uint32_t columns);
   ~StreamedProducts();
   StreamedProducts(const StreamedProducts&) = delete;
   StreamedProducts& operator=(const StreamedProducts&) = delete;
@@ -60,6 +61,8 @@ class StreamedProducts {
   MapCache maps_;
   void* sums_ = nullptr;
   uint32_t* flags_ = nullptr;
+  uint32_t columns_ = 0;
+  void* inputs_ = nullptr;  // [kMostRows / 2, columns_] halves
 };
 
 }  // namespace pie::cuda

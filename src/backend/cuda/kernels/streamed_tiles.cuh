@@ -47,8 +47,9 @@ inline uint32_t BlocksOf(const StreamedShare& share) {
   return std::min(static_cast<uint32_t>(processors), share.all_steps);
 }
 
-// The same for packed weights in fp8, by at most 128 rows. False if they cannot be described.
-bool RunStreamedPacked(const Product& product, uint32_t tile, void* sums, uint32_t* flags,
+// The same for packed weights in fp8, by at most 128 rows. `inputs` has room for x in another
+// order. False if they cannot be described.
+bool RunStreamedPacked(const Product& product, void* sums, uint32_t* flags, void* inputs,
                        MapCache& maps, Stream stream);
 
 __device__ inline uint32_t FirstStepOf(const StreamedShare& a, uint32_t block) {
