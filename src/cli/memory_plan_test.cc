@@ -114,7 +114,7 @@ TEST(MemoryPlan, TheEstimateAddsUpTheModelsOfTheConfig) {
   const uint64_t one = estimate({small})->models;
   EXPECT_GT(one, 0U);
   EXPECT_EQ(estimate({small, dummy, small})->models, 2 * one);
-  // A model may have what the models before it have left.
+  // A model may use the memory that the models before it have left.
   config.memory_bytes = 2 * estimate({large})->models;
   EXPECT_TRUE(estimate({large, small}));
   EXPECT_FALSE(estimate({large, large}));

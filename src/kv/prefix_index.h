@@ -74,8 +74,8 @@ struct Block {
   } counted;
 };
 
-// The memory that a full page's rows take as long as any sequence or history needs them: their
-// numbers, the block, and its places in tables.
+// The memory that the rows of a full page take as long as a sequence or a history refers to them:
+// the rows themselves, the block, and its entries in tables.
 constexpr size_t PageRowBytes(uint32_t page_tokens) {
   constexpr size_t kTables = 128;
   return 2 * sizeof(uint32_t) * size_t{page_tokens} + sizeof(Block) + kTables;

@@ -85,8 +85,8 @@ struct Service {
   const Post post;
   Turns turns;  // in which messages are handled; IO thread
   const Routes routes;
-  Policies policies;  // of documents of inferlets; IO thread
-  const Page page;    // empty: there is none
+  Policies policies;  // policies for documents of inferlets; IO thread
+  const Page page;    // empty: there is no page
   const WebAccess web;
   const std::shared_ptr<Programs> kept_programs;
   Programs& programs;

@@ -10,7 +10,8 @@ namespace pie::server {
 namespace {
 
 constexpr size_t kMostNamedBytes = 128;  // of a header's value in an error
-// Clients choose the address and the inferlet of a policy, so few are kept, and of short addresses.
+// A client chooses the address and the inferlet of a policy, so only a few policies are kept, and
+// only for short addresses.
 constexpr size_t kMostPolicies = 256;
 constexpr size_t kMostPolicyKeyBytes = 512;
 
@@ -178,7 +179,8 @@ std::string WebAccess::NamedPlaceOf(const Asked& asked) const {
   if (!asked.target.starts_with('/')) return {};
   if (IsThisMachine(address)) return fmt::format("http://localhost{}{}", port, asked.target);
   const auto name = std::ranges::find_if(options_.hosts, [](const std::string& host) {
-    const bool is_address = IsAddress(host) || host.contains(':');  // also one without brackets
+    // The address may be written without brackets.
+    const bool is_address = IsAddress(host) || host.contains(':');
     return CanBeNamed(host) && !is_address && !IsLocalName(host);
   });
   if (name == options_.hosts.end()) return {};

@@ -113,7 +113,7 @@ def test_tools_of_the_configuration(tmp_path):
 
 
 def test_many_tools(tmp_path):
-    """As many as the inferlet of the OpenAI API takes."""
+    """The inferlet of the OpenAI API accepts the same number."""
     pages = ROOT / "tests/serve/mcp_pages_server.py"
     server = f'[mcp.NAME]\ncommand = "{sys.executable}"\nargs = ["{pages}", "NUMBER"]\n'
     many, more = (

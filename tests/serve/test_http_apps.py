@@ -1,4 +1,5 @@
-"""HTTP inferlets under /apps/ of the server's port: requests and answers, good and malformed."""
+"""HTTP inferlets under /apps/ on the server's port: well-formed and malformed requests and answers.
+"""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_reasoning(family: Family, ours: Templates, theirs: HuggingFace, field: 
     shown = "".join(text for kind, text in events if kind == "delta")
     assert events[kinds.index("complete")][1] == "because\n\nof it"
     assert "because\n\nof it".startswith(shown)
-    # Whatever the template writes between the thoughts and the answer, the rules have it.
+    # The rules contain whatever the template writes between the thoughts and the answer.
     assert ours.ask(held=of_model, answer="so it is")["taken"], ours.ask(decode=of_model)
 
 

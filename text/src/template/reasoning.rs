@@ -12,8 +12,8 @@ use serde_json::{json, Value as Json};
 pub struct Reasoning {
     pub open: String,
     pub close: String,
-    /// What the template writes between `close` and the answer, such as <|start|>assistant<|channel|>final<|message|>. It
-    /// ends with a special token, or is empty.
+    /// The text that the template writes between `close` and the answer, such as
+    /// <|start|>assistant<|channel|>final<|message|>. It ends with a special token, or is empty.
     pub between: String,
     /// The cue has already opened it.
     pub begins_inside: bool,
@@ -40,7 +40,7 @@ impl Reasoning {
         })
     }
 
-    /// The special token behind which the answer begins.
+    /// The special token after which the answer begins.
     fn last_token(&self, specials: &Specials) -> Option<u32> {
         match specials.all(&self.between).last() {
             Some((_, _, id)) => Some(*id),
@@ -112,7 +112,7 @@ pub fn reasoning(renderer: &Renderer, template: &str) -> Option<Reasoning> {
     Some(found)
 }
 
-/// The texts that a template puts around the reasoning of a message that has one, and what it writes before the answer.
+/// The texts that a template puts around a message's reasoning, and the text that it writes before the answer.
 fn written(renderer: &Renderer, cue: &str) -> Option<(String, String, String)> {
     let (asked, thought, said) = (
         stand_in_text(ASKED),
@@ -179,7 +179,7 @@ fn closing(text: &str, renderer: &Renderer) -> Option<String> {
     Some(line[..end].to_string()).filter(|mark| !mark.is_empty())
 }
 
-/// What stands before the answer, if it ends with a special token: no text of the answer can be taken for it.
+/// The text before the answer, if it ends with a special token: no text of the answer can be mistaken for it.
 fn before_answer(text: &str, renderer: &Renderer) -> String {
     let text = text.trim();
     match renderer.specials.all(text).last() {

@@ -58,8 +58,8 @@ _MODE = {
     True: ["-O0", "-g", "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_DEBUG"],
 }
 _LINK = ["-mexec-model=reactor", "-Wl,--gc-sections"]
-# Without debug information, zig leaves out the names of functions too. They are for the backtraces
-# of traps, and so are the lines of the user's sources, which cpp_lines.py takes from it.
+# Without debug information, zig leaves out the names of functions too. The backtraces of traps need
+# the names, and cpp_lines.py takes the lines of the user's sources from the rest.
 _NAMES = "-g1"
 _STACK_BYTES = 1 << 20  # lld's default of 64 KiB is too little for recursion
 

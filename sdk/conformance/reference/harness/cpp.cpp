@@ -2,7 +2,7 @@
 #include "harness.h"
 
 Rows AllRows();
-Rows RealRows();  // what a row checks on a real model, where that differs
+Rows RealRows();  // the checks of a row on a real model, where they differ
 
 namespace {
 

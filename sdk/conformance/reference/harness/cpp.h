@@ -43,13 +43,13 @@ inline uint32_t Special(const Model& model) {
   return std::ranges::min(ids);
 }
 
-// Whether the tokens are a text of these letters alone.
+// Whether the tokens are a text that consists of these letters alone.
 inline bool Holds(const Model& model, const std::vector<uint32_t>& tokens, std::string_view letters) {
   const Result<std::string> text = model.Tokenizer().Decode(tokens);
   return text && text->find_first_not_of(letters) == std::string::npos;
 }
 
-// Whether a mask of runs, the first of which is not allowed, allows the token.
+// Whether a mask allows the token. The mask is a list of runs; the first run is not allowed.
 inline bool Allows(const std::vector<uint32_t>& mask, uint32_t token) {
   uint32_t end = 0;
   for (size_t run = 0; run < mask.size(); ++run) {
