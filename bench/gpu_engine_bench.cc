@@ -7,7 +7,7 @@
 //
 // The shapes are 8b, 1b, 0.6b and 30b-a3b (gpu_shapes.h).
 //
-// `tax`: what it costs that programs drive the model. The time per token of inferlets is compared
+// `tax`: the cost of letting programs drive the model. The time per token of inferlets is compared
 // with that of a bare loop, right before and right after, which puts the same batches to the device
 // without the engine: two at a time for chained inferlets, one by one for stepped ones.
 //
@@ -274,7 +274,7 @@ int main(int argc, char** argv) {
   pie::Options options;
   CLI::App app("Measures the engine on the CUDA device.");
   app.require_subcommand(1);
-  CLI::App* const tax = app.add_subcommand("tax", "what it costs that programs drive the model");
+  CLI::App* const tax = app.add_subcommand("tax", "the cost of letting programs drive the model");
   CLI::App* const contexts = app.add_subcommand("contexts", "warm prefixes, saving and opening");
   for (CLI::App* const command : {tax, contexts}) {
     command->add_option("--shape", options.shape, "8b, 1b, 0.6b, 30b-a3b, or dummy");

@@ -1,4 +1,5 @@
-// pie-soak: runs the engine for long, under cancellation and overload, and counts what is left.
+// pie-soak: runs the engine for a long time, under cancellation and overload, and counts what
+// it has not freed.
 //
 //   pie-soak launches --seconds 120     cancelled, trapped and cut at random moments
 //   pie-soak cancels                    cancelled before, inside and after every host function
@@ -99,7 +100,7 @@ std::string Differences(const Counters& before, const Counters& after) {
 
 int main(int argc, char** argv) {
   pie::soak::Options options;
-  CLI::App app("Runs the engine for long, and counts what is left.", "pie-soak");
+  CLI::App app("Runs the engine for a long time, and counts what it has not freed.", "pie-soak");
   app.add_option("--guest", options.guest)->required();
   app.add_option("--compiler", options.compiler);
   app.add_option("--folder", options.folder)->required();

@@ -20,7 +20,7 @@ struct Capped {
     plan.Cap(config, compiler);
     plan.Cap(server);
   }
-  // What users can fill, all of them together.
+  // The memory that all users together can fill.
   uint64_t sum() const {
     return host.max_linear_bytes + host.max_adapter_memory + host.max_host_bytes +
            host.max_messaging_bytes + host.max_inputs_bytes + server.max_uploads_bytes +

@@ -102,8 +102,8 @@ Status Engine::FindDraftModels(std::vector<LoadedModel>& models) {
         [](const LoadedModel& other) -> const std::string& { return other.model.name; });
     if (draft == models.end() || &*draft == &loaded) {
       return Fail(Code::kInvalid,
-                  "model '{}' has draft = '{}', which is no other model of the configuration", name,
-                  loaded.draft);
+                  "model '{}' has draft = '{}', which names no other model of the configuration",
+                  name, loaded.draft);
     }
     if (!draft->draft.empty()) {
       return Fail(Code::kInvalid,

@@ -45,7 +45,7 @@ class RowsCharge {
   void Share();
 
   size_t page_bytes_;
-  uint32_t first_;  // how many pages `own_` pays for
+  uint32_t first_;  // the first of the pages that `own_` pays for
   Charge own_;
   std::vector<std::shared_ptr<const Piece>> shared_;  // in order
 };

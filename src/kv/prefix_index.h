@@ -122,8 +122,8 @@ class PrefixIndex final : public PageCache {
   // The same for a page that the caller computed. The block takes the page, or releases it if it
   // has one already.
   Block* Extend(Block* parent, Rows rows, PageId page);
-  // Moves the caller's hold to the ancestor that ends after `pages`. O(log pages), and as long as
-  // the chain of blocks that nobody else holds.
+  // Moves the caller's hold to the ancestor that ends after `pages`. O(log pages + length of the
+  // chain of blocks that no other caller holds).
   Block* Ascend(Block* block, uint32_t pages);
   // Finds the block after `parent` whose page is in memory and shares the longest beginning with
   // `rows`, and counts the shared rows. The block is held for the caller. Returns null if there is

@@ -340,7 +340,7 @@ class SocketOn final : public Socket,
     if (closing_) return;
     const bool whole = ws_.is_message_done();
     if (!connection_->Receiving(buffer_.size())) {
-      return Close("your clients send more at the same time than there is memory for");
+      return Close("the messages that your clients are sending need more memory than is left");
     }
     if (whole && !ws_.got_binary()) {
       return Close("messages must be binary frames of MessagePack");

@@ -109,7 +109,7 @@ std::string WebAccess::RefusalOf(const Asked& asked) const {
   if (!browser) return {};
   if (!IsNameOfServer(asked.host)) {
     return fmt::format(
-        "this server does not know itself as '{}'. Without authentication it answers to "
+        "this server has no name '{}'. Without authentication it answers to "
         "addresses, to localhost and to the names in server.allowed_hosts of its config",
         HostOf(asked.host).substr(0, kMostNamedBytes));
   }

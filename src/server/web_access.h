@@ -55,8 +55,8 @@ class WebAccess {
 
 // How the response of an inferlet is changed before it is sent.
 struct HeadGuard {
-  // Whoever may install an inferlet chose it, and it shares the origin of the server's page. It may
-  // not set what belongs to the whole origin.
+  // A user who may install inferlets chose the response, and it shares the origin of the server's
+  // page. So it may not set headers that act on the whole origin.
   bool shares_origin = false;
   // The Content-Security-Policy that is added to the response. Null: none.
   std::shared_ptr<const std::string> policy = {};

@@ -162,8 +162,8 @@ class Program {
   const pie_bridge::Program* raw_;
 };
 
-// What the command `compile-component` of the compiler's program does. `arguments` are what follows
-// the name of the command. Returns the exit code of the process.
+// Runs the command `compile-component` of the compiler's program. `arguments` follow the name of
+// the command. Returns the exit code of the process.
 int CompileMain(const std::vector<std::string>& arguments);
 inline constexpr std::string_view kCompileCommand = "compile-component";
 

@@ -192,7 +192,7 @@ Task<Result<void>> CheckTwoDrafters(Faults& faults) {
   co_return {};
 }
 
-// What a tool whose schema cannot be enforced gives, and lists in braces.
+// Checks the error for a tool whose schema cannot be enforced, and tools that are listed in braces.
 Task<Result<void>> CheckTools(Faults& faults) {
   const std::string wrong = R"({"name": "add", "parameters": {"type": "object", "properties": 7}})";
   const std::string right =

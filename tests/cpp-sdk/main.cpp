@@ -37,7 +37,7 @@ Result<void> TakesAndReturnsNothing() {
   return {};
 }
 
-// What a program is given and what it returns, as texts.
+// The input of a program and its return value, as texts.
 void CheckTexts(Faults& faults) {
   const auto text = [](const Result<std::string>& returned) { return returned.value_or("error"); };
   faults.Expect(text(inferlet::detail::Call(&ReturnsNothing, "{}")).empty(),

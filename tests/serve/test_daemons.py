@@ -54,8 +54,7 @@ def test_a_daemon_is_listed_and_stopped(web, on):
 
 
 def test_a_daemon_is_restarted(web, on):
-    """The newest version answers on the same port. A request that was being answered is cancelled.
-    """
+    """The newest version answers on the same port. Requests in flight are cancelled."""
     manifest = MANIFEST.replace('"http-echo"', '"http-again"')
 
     async def talk():

@@ -88,7 +88,10 @@ def test_long_names_are_refused(attacked, on, kind):
 
 
 def test_a_client_that_takes_no_events_holds_up_nobody(start, on):
-    """Responses are sent before events, so a client can launch without end and take no event."""
+    """Responses are sent before events, so a client can launch without end and take no event. The
+    test has a server of its own, because ended processes whose end no client has seen stay for a
+    while.
+    """
     # A server of its own: the processes whose end nobody has seen stay for a while.
     attacked = start(config="[server]\ndrain_secs = 2\n")
 

@@ -1,5 +1,4 @@
-"""HTTP inferlets under /apps/ on the server's port: well-formed and malformed requests and answers.
-"""
+"""HTTP inferlets under /apps/ on the server's port: valid and malformed requests and answers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Browser pages that send requests to HTTP inferlets: origins, host names, documents of inferlets.
-"""
+"""Browser pages that send requests to HTTP inferlets: origins, host names, documents."""
 
 from __future__ import annotations
 

@@ -174,8 +174,8 @@ pub fn config_of(quick: bool) -> Config {
     config
 }
 
-/// What the records of a guest's core instances take in all: their globals, imports and references to functions. Python and
-/// JavaScript need half a mebibyte.
+/// The most memory that the records of a guest's core instances take: their globals, imports and references to
+/// functions. Python and JavaScript need half a mebibyte.
 const RECORDS_BYTES: usize = 4 << 20;
 
 /// The pool has room for the largest component that it takes, once for each instance. So no guest can leave too little for

@@ -117,7 +117,7 @@ impl<'a> Panic<'a> {
             place,
             before: all[..begin + from].trim_end(),
         };
-        // What the program has printed may stand before it in the line.
+        // Text that the program has printed may stand before it in the line.
         let last_word = |text: &str| text.rfind(' ').map_or(0, |space| space + 1);
         if let Some((head, rest)) = line.split_once(" was thrown in -fno-exceptions mode") {
             let from = last_word(head);

@@ -69,10 +69,10 @@ pub async fn collect(options: &Options, prompts: Vec<Context>) -> Result<(Vec<Ch
 #[derive(Default)]
 pub struct Usage {
     pub prompt: usize,
-    /// Those of the prompt that the engine found in its cache.
+    /// The tokens of the prompt that the engine found in its cache.
     pub cached: usize,
     pub completion: usize,
-    /// Those of the completion that were thoughts.
+    /// The tokens of the completion that were thoughts.
     pub thoughts: usize,
 }
 

@@ -276,7 +276,7 @@ export class Generator implements AsyncIterable<GenStep> {
     return this.#nextResult();
   }
 
-  // Not an async generator: that awaits three promises a step where this awaits one.
+  // This is not an async generator, because that awaits three promises a step where this awaits one.
   readonly #nextResult = (): Promise<IteratorResult<GenStep, undefined>> => {
     try {
       const step = this.#next();

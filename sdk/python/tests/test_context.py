@@ -220,7 +220,7 @@ def test_scheduling_reads_numbers(model):
 
 
 def kinds_before(ctx):
-    """What the template is told of the turns before the next one."""
+    """The template is told the kinds of the turns before the next one."""
     ctx.user("?")
     return engine.state.before
 

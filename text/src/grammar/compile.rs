@@ -21,7 +21,7 @@ pub struct Compiled {
     origins: Mutex<Vec<Origin>>,
     vocab_size: u32,
     stops: Vec<u32>,
-    /// What the compilation has allocated.
+    /// The memory that the compilation has allocated.
     bytes: usize,
     /// Whether tokens are forced where the grammar leaves no choice.
     forces: bool,

@@ -19,7 +19,7 @@ pub struct Compilation {
 }
 
 pub enum Turn<'a> {
-    /// Nobody compiles the grammar; the caller does.
+    /// No thread compiles the grammar; the caller does.
     Own(Lead<'a>),
     /// Another compiles it.
     Others(Arc<Compilation>),

@@ -139,7 +139,7 @@ impl Grammar {
 
     fn new(kind: Kind, text: &str, made: Made) -> Grammar {
         let made_bytes = match &made {
-            Made::Schema(_) => 0, // whoever reads the schema counts
+            Made::Schema(_) => 0, // the code that reads the schema counts them
             Made::Lark(lark) => lark.text().len(),
         };
         Grammar {

@@ -26,7 +26,7 @@ impl Vocabulary {
         let env = Env::new(tokenizer, stops)?;
         let is_exact = env.is_exact();
         let env: TokEnv = Arc::new(env);
-        let failed = |e| Error::invalid(format!("the vocabulary cannot be used by grammars: {e}"));
+        let failed = |e| Error::invalid(format!("grammars cannot use the vocabulary: {e}"));
         let mut factory = ParserFactory::new(&env, InferenceCapabilities::default(), &slices())
             .map_err(failed)?;
         *factory.limits_mut() = limits::parser();
@@ -60,7 +60,7 @@ impl Vocabulary {
                 }
             };
             match running.wait(until) {
-                // Whoever compiled it had less time left than this caller has.
+                // The caller that compiled it had less time left than this one has.
                 Err(error) if error.kind == ErrorKind::TooSlow && Instant::now() < until => {}
                 outcome => return outcome,
             }

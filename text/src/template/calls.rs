@@ -153,7 +153,7 @@ fn written(renderer: &Renderer, arguments: &Json, count: usize) -> Option<String
     while !behind.is_char_boundary(common) {
         common -= 1;
     }
-    // Not into a tag or a special token.
+    // The text must not end within a tag or a special token.
     if let Some(tag) = behind[..common]
         .rfind(['<', '['])
         .filter(|tag| !behind[*tag..common].contains(['>', ']']))

@@ -55,8 +55,8 @@ impl Reasoning {
             true => String::new(),
             false => text_rule(&self.open, specials) + " ",
         };
-        // What is thought goes up to the mark: a special token stands outside of all text, any other mark is the first one
-        // in the text.
+        // The thoughts end at the mark. A special token cannot occur in text; any other mark ends the thoughts where it
+        // first occurs.
         let (mark, rest) = match specials.find(&self.close, 0) {
             Some((start, ..)) => self.close.split_at(start),
             None => (self.close.as_str(), ""),

@@ -67,7 +67,7 @@ pub fn check_depth(json: &[u8]) -> Result<(), String> {
         }
         if depth > JSON_DEPTH {
             return Err(format!(
-                "it is nested more than {JSON_DEPTH} deep: it is damaged, or no tokenizer.json"
+                "it is nested more than {JSON_DEPTH} deep: it is damaged, or not a tokenizer.json"
             ));
         }
     }

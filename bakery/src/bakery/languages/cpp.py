@@ -46,8 +46,8 @@ _COMPILE = [
     "-target", "wasm32-wasi", "-std=c++23", "-fno-exceptions", "-fno-sanitize=undefined",
     "-fno-color-diagnostics", *_CHECKED, *_FILES,
 ]  # fmt: skip
-# Those of libc++'s sources that zig leaves out, and how they are compiled. wasi-libc is a musl
-# without `copy_file_range`.
+# The sources of libc++ that zig leaves out, and how they are compiled. wasi-libc is a musl without
+# `copy_file_range`.
 _LIBRARY = ["-D_LIBCPP_BUILDING_LIBRARY", "-U_LIBCPP_HAS_MUSL_LIBC", "-D_LIBCPP_HAS_MUSL_LIBC=0"]
 _LIBRARY_SOURCES = (
     "directory_entry", "directory_iterator", "filesystem_clock", "filesystem_error", "operations",

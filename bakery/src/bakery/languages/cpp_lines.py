@@ -26,7 +26,7 @@ class Module:
 
     custom: dict[bytes, bytes] = field(default_factory=dict)
     imported: int = 0  # functions
-    bodies: list[tuple[int, int]] = field(default_factory=list)  # offset in the code section
+    bodies: list[tuple[int, int]] = field(default_factory=list)  # begin and end in the code section
 
 
 def read_module(data: bytes) -> Module:

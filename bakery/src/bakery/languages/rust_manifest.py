@@ -44,7 +44,7 @@ class Workspace:
     settings: dict[str, Any]
 
     def shared(self, section: str) -> dict[str, Any]:
-        """What members inherit from `[workspace.SECTION]`."""
+        """The keys that members inherit from `[workspace.SECTION]`."""
         return _table(_table(self.settings.get("workspace")).get(section))
 
 

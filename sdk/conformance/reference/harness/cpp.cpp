@@ -7,7 +7,8 @@ Rows RealRows();  // the checks of a row on a real model, where they differ
 namespace {
 
 Task<Result<Json>> Main(Json input) {
-  if (input.IsObject() && input["fail"].IsString()) co_return Error(*input["fail"].As<std::string>());
+  if (input.IsObject() && input["fail"].IsString())
+    co_return Error(*input["fail"].As<std::string>());
   const Model model = PIE_TRY(Model::Load(runtime::Models()[0]));
   Rows rows = input.IsObject() && input["real"].IsBool() ? RealRows() : Rows{};
   rows.merge(AllRows());

@@ -101,7 +101,7 @@ class Bytes extends Uint8Array<ArrayBuffer> {
     return this.subarray(start, end) as this;
   }
 
-  /** What JSON.stringify writes. */
+  /** The object that JSON.stringify writes. */
   toJSON(): { type: 'Buffer'; data: number[] } {
     return { type: 'Buffer', data: Array.from(this) };
   }

@@ -31,7 +31,7 @@ FEW_TOKENS = 16  # more are a prompt, which takes its time anyway
 
 
 class OwnChoice(NamedTuple):
-    """What a step accepted by itself, and where it is: `accept` may take it back."""
+    """The tokens that a step accepted by itself, and where they are: `accept` may undo it."""
 
     tokens: int
     buffered: int  # of them, at the front of the buffer
@@ -262,7 +262,9 @@ class StepLoop:
         return steps.begin(ctx._live(), ctx._buffer, self._mask or [], seed, self._sampler.raw)
 
     def _configure(self, raw: Any, matchers: list[Any]) -> None:
-        """What a step and a chain have in common. The engine applies the matchers."""
+        """The parts of a request that a step and a chain have in common. The engine applies the
+        matchers.
+        """
         if mask := self._static_mask if self._mask is None else self._mask:
             raw.logit_mask(mask)
         for matcher in matchers:

@@ -15,7 +15,7 @@ __device__ uint32_t ChunkAt(uint32_t tile, uint32_t row, uint32_t chunk) {
   return tile + row * (kDim * 2) + ((chunk ^ (row & 7)) << 4);
 }
 
-// What a kernel of AttentionKernel's shape has in shared memory.
+// The shared memory of a kernel of AttentionKernel's shape.
 template <int kDim, int kLineWarps, int kKeyWarps, int kStages, bool kFp8>
 struct AttentionShape {
   static constexpr int kThreads = 32 * kLineWarps * kKeyWarps;

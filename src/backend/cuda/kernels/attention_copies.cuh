@@ -33,8 +33,9 @@ struct GroupView {
   LineView of[kGroupLines];
 };
 
-// A block's shared memory. Tiles begin at multiples of 1,024 bytes, as OperandAt wants it. Of each
-// pair of barriers, one tells that something has come, and the other that nobody reads it any more.
+// A block's shared memory. Tiles begin at multiples of 1,024 bytes, as OperandAt requires. Of each
+// pair of barriers, one signals that the data has come, and the other that no thread reads it any
+// more.
 template <int kDim, int kKeys, int kStages>
 struct Shared {
   static constexpr uint32_t kQueryBytes = kGroupLines * kDim * 2;

@@ -21,7 +21,8 @@ namespace pie::cuda {
 // Descriptions of matrices for copies, made once for each.
 class MapCache {
  public:
-  // That of a matrix and the rows of its boxes; `describe` makes it. Null if that fails.
+  // Returns the description of a matrix for boxes of `box_rows` rows; `describe` makes it. Null if
+  // that fails.
   template <class Describe>
   const MatrixMap* Of(const void* data, uint32_t rows, uint32_t columns, uint32_t box_rows,
                       const Describe& describe) {

@@ -39,7 +39,7 @@ pub fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> {
     })
 }
 
-/// Broadcasts long messages to many subscriptions that nobody reads.
+/// Broadcasts long messages to many subscriptions that no inferlet reads.
 fn broadcast_storm(subscriptions: usize) -> Result<String> {
     for _ in 0..subscriptions {
         forget(messaging::subscribe("storm"));

@@ -18,7 +18,7 @@ pub enum Alphabet {
     Text,
 }
 
-/// One step; each cuts what the one before it left.
+/// One step. Each step cuts the pieces that the step before it left.
 enum Step {
     /// Every match is a piece, and so is what lies between.
     Matches(&'static str),

@@ -13,7 +13,7 @@ pub fn convert(vocabulary: &Checked) -> Result<Converted, String> {
     }
     if let Some(id) = scores.iter().position(|score| score.is_nan()) {
         return Err(format!(
-            "the score of token {id} is no number: it is damaged"
+            "the score of token {id} is not a number: it is damaged"
         ));
     }
     let is_text = |id: usize| vocabulary.is_text(id) && byte_of(vocabulary.tokens[id]).is_none();

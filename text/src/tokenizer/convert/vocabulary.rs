@@ -5,7 +5,7 @@ use crate::tokenizer::pipeline::AddedTokens;
 use crate::tokenizer::{limits, Tokenizer};
 use tokenizers::AddedToken;
 
-/// What kind of token it is; the numbers are GGUF's.
+/// The kind of a token; the numbers are GGUF's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenType {
     Undefined,
@@ -34,7 +34,7 @@ impl TokenType {
 /// The keys `tokenizer.ggml.*` of a GGUF, borrowed. What a file does not have is empty or none.
 #[derive(Default, Clone)]
 pub struct Vocabulary<'a> {
-    /// Of the whole model: "llama", "phi3".
+    /// The type of the whole model: "llama", "phi3".
     pub architecture: &'a str,
     /// "gpt2", "llama", "t5", "bert".
     pub model: &'a str,
@@ -155,7 +155,7 @@ impl<'a> Checked<'a> {
         )
     }
 
-    /// The token for what no other covers.
+    /// The token for text that no other token covers.
     pub fn unknown(&self) -> Option<u32> {
         let by_type = self.types.iter().position(|&t| t == TokenType::Unknown);
         self.from.unknown.or(by_type.map(|id| id as u32))
