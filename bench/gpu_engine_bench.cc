@@ -67,7 +67,7 @@ struct Options {
   uint32_t tokens = 96;  // length of each generation
   uint32_t prefix = 16'384;
   uint32_t saved = 32'768;
-  uint32_t latency_us = 1000;  // of the dummy device
+  uint32_t latency_us = 1000;  // latency of the dummy device
   std::optional<size_t> crew;  // threads that help to run inferlets
 };
 

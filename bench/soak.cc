@@ -42,7 +42,7 @@ std::unique_ptr<host::Engine> StartEngine(const Options& options, const DummyOpt
 
 Counters Count(host::Engine& engine) {
   if (!engine.WaitIdle(60'000)) throw std::runtime_error("the engine does not become idle");
-  // Saves that were asked for are written although their inferlets have ended.
+  // Saves that were requested are written although their inferlets have ended.
   for (int i = 0; i < 10'000 && engine.stats().sequences > 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

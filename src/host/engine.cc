@@ -300,7 +300,7 @@ Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, Charge 
   return std::unexpected(begun.error());
 }
 
-// Tells the parent of its new child. The parent's end ends the child.
+// Tells the parent that it has a new child. The end of the parent ends the child.
 Status Engine::Adopt(const std::shared_ptr<Process>& process) {
   if (process->options_.depth == 0) return {};
   const auto parent = process->options_.parent.lock();

@@ -15,8 +15,8 @@ constexpr size_t kMostNamedBytes = 128;  // of a header's value in an error
 constexpr size_t kMostPolicies = 256;
 constexpr size_t kMostPolicyKeyBytes = 512;
 
-// For documents whose place a policy cannot name. Without allow-same-origin they have an origin of
-// their own, and none of the server's answers can be read.
+// The policy for documents at an address that a policy cannot name. Without allow-same-origin, they
+// have an origin of their own, so they cannot read the server's answers.
 constexpr std::string_view kSandbox =
     "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads";
 
@@ -80,7 +80,8 @@ bool IsAddress(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), &parsed) == 1;
 }
 
-// Whether a policy can name it: policies know no IPv6 addresses, and some characters end a name.
+// Whether a policy can name the host: policies accept no IPv6 addresses, and some characters end a
+// name.
 bool CanBeNamed(std::string_view place) {
   return !place.empty() && std::ranges::all_of(place, [](char c) {
     const char lower = static_cast<char>(c | 0x20);

@@ -138,7 +138,7 @@ Task<Result<void>> CheckPasses(Faults& faults) {
   co_return {};
 }
 
-// Negative numbers are errors, of every type and also when they are not known to the compiler.
+// Negative numbers of every type are errors, also when the compiler does not know their values.
 Task<Result<void>> CheckNegativeNumbers(Faults& faults) {
   const auto says = [&](const auto& result, const std::string& text) {
     faults.Expect(!result && result.error() == text, text);

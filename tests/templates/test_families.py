@@ -78,7 +78,8 @@ def test_turns_add_up_to_the_whole_rendering(
     whole = ours.extend([], turns)
     assert isinstance(whole, list), whole
     if says(turns, "answer") and (text is None or "three" not in text):
-        assert ours.ask(decode=whole)["text"].count("three") == 1  # in the engine's own format
+        # The calls are in the engine's own format.
+        assert ours.ask(decode=whole)["text"].count("three") == 1
     else:
         assert text is not None and whole == theirs.tokens(text), text
     for parts in splits(turns):

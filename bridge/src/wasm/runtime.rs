@@ -84,7 +84,7 @@ pub struct RuntimeConfig {
     pub quick_only: bool,
     /// The folder of the code cache. Empty: code is not cached.
     pub cache_dir: Str,
-    /// The program that compiles, which has the command that calls `pie_compile_main`. Empty: this process compiles.
+    /// The program of the compiler, which has the command that calls `pie_compile_main`. Empty: this process compiles.
     pub compiler: Str,
     pub compile_limits: CompileLimits,
     pub callbacks: Callbacks,

@@ -259,7 +259,7 @@ export class Generator implements AsyncIterable<GenStep> {
       this.constrain(schema);
       return model.tokenizer().decode(await this.collectTokens(), { skipSpecialTokens: true });
     }
-    Grammar.fromJsonSchema(source)[Symbol.dispose](); // says what is wrong with it
+    Grammar.fromJsonSchema(source)[Symbol.dispose](); // names the fault in the document
     this.constrain(ebnf(thoughts.grammar(source)));
     return thoughts.document(model, await this.collectTokens());
   }

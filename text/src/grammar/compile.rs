@@ -72,7 +72,7 @@ impl Compiled {
         walk
     }
 
-    /// The same with a lexer that no text has used and no other will use.
+    /// The same, with a lexer of its own.
     pub(super) fn start_alone(&self) -> Walk {
         self.base().copy().start()
     }

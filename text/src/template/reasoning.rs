@@ -169,7 +169,7 @@ fn last_mark(text: &str, renderer: &Renderer) -> Option<String> {
     Some(line[from..].to_string()).filter(|mark| !mark.is_empty())
 }
 
-/// Up to the end of the first special token or tag.
+/// The text up to the end of the first special token or tag.
 fn closing(text: &str, renderer: &Renderer) -> Option<String> {
     let line = text.trim().split('\n').next()?;
     let end = match renderer.specials.find(line, 0) {

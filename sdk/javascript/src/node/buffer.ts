@@ -34,7 +34,7 @@ function fromBase64(text: string): number[] {
   return bytes;
 }
 
-/** Ends at the first pair that is no number, as Node does. */
+/** Ends at the first pair that is not a number, as Node does. */
 function fromHex(text: string): number[] {
   const bytes: number[] = [];
   for (const [pair] of text.matchAll(/../gs)) {

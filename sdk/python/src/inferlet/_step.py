@@ -62,7 +62,7 @@ class StepLoop:
         self._count = 0
         self._steps = 0
         self._done = False
-        self._mask: list[int] | None = None  # of the next step; None: not known
+        self._mask: list[int] | None = None  # number of the next step; None: not known
         self._was_reset = False  # the speculator knows of the end
         self._fresh: list[int] = []  # accepted; constraints and speculator do not know yet
         self._own_choice: OwnChoice | None = None
@@ -234,8 +234,8 @@ class StepLoop:
         )
 
     def _expect(self) -> None:
-        """Tells the engine how many passes are still to come, from which it bids. It counts them
-        down by itself."""
+        """Tells the engine how many passes are still to come, for its bids. The engine counts
+        them down by itself."""
         self._expects_anew = False
         steps, variation = None, 1.0
         if self._horizon is not None:

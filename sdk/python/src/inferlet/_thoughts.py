@@ -17,7 +17,7 @@ class Thoughts:
 
     @property
     def begun(self) -> bool:
-        """Whether the model's turn begins inside of its thoughts."""
+        """Whether the model's turn begins inside its thoughts."""
         return self.marks.begins_inside
 
     def grammar(self, schema: str) -> str:

@@ -122,7 +122,7 @@ __device__ void BringKeys(const Attention& a, const AttentionTile* tiles, uint32
   });
 }
 
-// A warp group: copies keys and values through registers, and makes them bfloat16.
+// Copies keys and values through the registers of a warp group, and converts them to bfloat16.
 template <int kDim, int kKeys, int kStages, bool kFp8>
 __device__ void CarryKeys(const Attention& a, const AttentionTile* tiles, uint32_t items,
                           Shared<kDim, kKeys, kStages>& shared) {

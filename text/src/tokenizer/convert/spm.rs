@@ -1,5 +1,5 @@
-//! "llama": SentencePiece's BPE. Spaces are written ▁, one is put in front of a text, and what no token covers is
-//! written in bytes.
+//! "llama": SentencePiece's BPE. Spaces are written ▁, one ▁ is put in front of a text, and characters without a token
+//! are written as bytes.
 use super::vocabulary::Checked;
 use super::{replace, text_decoder, Converted};
 use crate::tokenizer::model::{Model, Names, Spm};

@@ -31,14 +31,14 @@ impl TokenType {
     }
 }
 
-/// The keys `tokenizer.ggml.*` of a GGUF, borrowed. What a file does not have is empty or none.
+/// The keys `tokenizer.ggml.*` of a GGUF, borrowed. Keys that the file lacks are empty or None.
 #[derive(Default, Clone)]
 pub struct Vocabulary<'a> {
     /// The type of the whole model: "llama", "phi3".
     pub architecture: &'a str,
     /// "gpt2", "llama", "t5", "bert".
     pub model: &'a str,
-    /// How a text is cut before BPE.
+    /// How a text is split into words before BPE.
     pub pre: &'a str,
     pub tokens: Vec<&'a [u8]>,
     pub scores: Vec<f32>,
