@@ -26,7 +26,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -40,6 +39,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/dummy/dummy_backend.h"
 #include "base/thread_team.h"
+#include "feed.h"
 #include "gpu_shapes.h"
 #include "host/context.h"
 #include "host/snapshots.h"
@@ -168,21 +168,6 @@ void WarmPrefix(const Options& options, Backend& device, Results& results) {
   results["warm_prefix_ms"] = Median(ms);
   fmt::print(stderr, "first token behind {} tokens: {:.2f} ms, cold {:.1f} ms\n", options.prefix,
              Median(ms), results["cold_prefix_ms"].get<double>());
-}
-
-// Runs a pass over `count` tokens, samples after the last one, and waits for it.
-void Feed(host::Context& context, uint32_t count, uint32_t seed) {
-  auto promise = std::make_shared<std::promise<Result<std::vector<Slot>>>>();
-  Forward forward;
-  for (uint32_t i = 0; i < count; ++i) {
-    forward.tokens.push_back((seed + i * 7919) % 256);
-    forward.positions.push_back(context.tokens() + i);
-  }
-  forward.samples = {{.rows = {count - 1}}};
-  forward.done = [promise](auto result) { promise->set_value(std::move(result)); };
-  auto result = promise->get_future();
-  Must(context.Execute(std::move(forward)));
-  Must(result.get());
 }
 
 // Writes `pages` pages of `page_bytes` bytes to the folder, twice in two ways. The first time, the

@@ -66,18 +66,6 @@ float Margin(const Logits& logits, uint32_t token) {
   return logits[token] - other;
 }
 
-double Divergence(const std::vector<double>& reference, const Logits& logits) {
-  const double top = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - top);
-  const double norm = top + std::log(sum);
-  double kl = 0;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    kl += std::exp(reference[i]) * (reference[i] - (logits[i] - norm));
-  }
-  return kl;
-}
-
 // All prompts are continued in one batch, each with its own choices. A choice that may differ from
 // the reference's and does is replaced by the reference's, so that every step is compared.
 TEST_F(SmolLm2, GreedyContinuationsAreThoseOfTheReference) {
