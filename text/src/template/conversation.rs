@@ -59,6 +59,16 @@ pub struct Conversation {
     pub cue: bool,
 }
 
+impl From<Vec<Json>> for Conversation {
+    /// Messages without tools, and without the beginning of the model's turn.
+    fn from(messages: Vec<Json>) -> Self {
+        Conversation {
+            messages,
+            ..Default::default()
+        }
+    }
+}
+
 /// A tool call's id as every family takes it: nine letters or digits. A call and its answer get the same, whatever the
 /// form of the id that the caller gave.
 fn call_id(name: &str, id: &str, n: usize, style: &Style) -> String {

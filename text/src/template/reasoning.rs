@@ -1,6 +1,5 @@
 //! How the model marks its reasoning, found in what the template writes for it.
 use super::call_grammar::text_rule;
-use super::conversation::Conversation;
 use super::prefix::stand_in_text;
 use super::probe::{cue, ASKED, OTHER, SAID};
 use super::renderer::Renderer;
@@ -125,15 +124,7 @@ fn written(renderer: &Renderer, cue: &str) -> Option<(String, String, String)> {
             let mut message = json!({"role": "assistant", "content": said});
             message[*field] = json!(thought);
             let messages = vec![json!({"role": "user", "content": asked}), message];
-            let text = renderer
-                .render_messages(
-                    &Conversation {
-                        messages,
-                        ..Default::default()
-                    },
-                    0,
-                )
-                .ok()?;
+            let text = renderer.render_messages(&messages.into(), 0).ok()?;
             let (at, end) = (text.find(&thought)?, text.find(&said)?);
             let behind = text.get(at + thought.len()..end)?;
             let before = text.get(text.find(&asked)? + asked.len()..at)?;
