@@ -1,5 +1,5 @@
-// The config file as TOML: found, parsed, and checked for unknown keys. config.h and server_config.h
-// read the values of their parts from it.
+// The config file as TOML: found, parsed, and checked for unknown keys. config.h and
+// server_config.h read the values of their parts from it.
 #pragma once
 
 #include <toml++/toml.h>
