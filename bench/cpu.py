@@ -100,7 +100,7 @@ class Ours:
 
 
 class LlamaCpp:
-    """llama.cpp, with flash attention as it chooses or without, whichever is faster here."""
+    """llama.cpp with or without flash attention, whichever is faster on this machine."""
 
     def __init__(self, model: Path) -> None:
         self._driver = llamacpp.driver()

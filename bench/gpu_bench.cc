@@ -123,8 +123,8 @@ double ExpertsRead(const ModelConfig& c, double rows) {
   return c.moe.experts * (1 - std::pow(missed, rows));
 }
 
-// Numbers of the matrices that a step multiplies: those of the layers, with so many of the experts
-// of each, and the head.
+// Numbers in the matrices that a step multiplies: the matrices of the layers, with `experts`
+// experts of each layer, and the head.
 double LayerWeightCount(const ModelConfig& c, double experts) {
   const double qkv = 1.0 * (c.heads + 2 * c.kv_heads) * c.head_dim * c.hidden_size;
   const double o = 1.0 * c.heads * c.head_dim * c.hidden_size;

@@ -7,7 +7,7 @@
 //
 // The shapes are 8b, 1b, 0.6b and 30b-a3b (gpu_shapes.h).
 //
-// `tax`: what it costs that programs drive the model. The time per token of inferlets is compared
+// `tax`: the cost of letting programs drive the model. The time per token of inferlets is compared
 // with that of a bare loop, right before and right after, which puts the same batches to the device
 // without the engine: two at a time for chained inferlets, one by one for stepped ones.
 //
@@ -26,7 +26,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -40,6 +39,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/dummy/dummy_backend.h"
 #include "base/thread_team.h"
+#include "feed.h"
 #include "gpu_shapes.h"
 #include "host/context.h"
 #include "host/snapshots.h"
@@ -67,7 +67,7 @@ struct Options {
   uint32_t tokens = 96;  // length of each generation
   uint32_t prefix = 16'384;
   uint32_t saved = 32'768;
-  uint32_t latency_us = 1000;  // of the dummy device
+  uint32_t latency_us = 1000;  // latency of the dummy device
   std::optional<size_t> crew;  // threads that help to run inferlets
 };
 
@@ -170,21 +170,6 @@ void WarmPrefix(const Options& options, Backend& device, Results& results) {
              Median(ms), results["cold_prefix_ms"].get<double>());
 }
 
-// Runs a pass over `count` tokens, samples after the last one, and waits for it.
-void Feed(host::Context& context, uint32_t count, uint32_t seed) {
-  auto promise = std::make_shared<std::promise<Result<std::vector<Slot>>>>();
-  Forward forward;
-  for (uint32_t i = 0; i < count; ++i) {
-    forward.tokens.push_back((seed + i * 7919) % 256);
-    forward.positions.push_back(context.tokens() + i);
-  }
-  forward.samples = {{.rows = {count - 1}}};
-  forward.done = [promise](auto result) { promise->set_value(std::move(result)); };
-  auto result = promise->get_future();
-  Must(context.Execute(std::move(forward)));
-  Must(result.get());
-}
-
 // Writes `pages` pages of `page_bytes` bytes to the folder, twice in two ways. The first time, the
 // system's memory may be new.
 void WriteFiles(const std::string& folder, uint32_t pages, size_t page_bytes,
@@ -274,7 +259,7 @@ int main(int argc, char** argv) {
   pie::Options options;
   CLI::App app("Measures the engine on the CUDA device.");
   app.require_subcommand(1);
-  CLI::App* const tax = app.add_subcommand("tax", "what it costs that programs drive the model");
+  CLI::App* const tax = app.add_subcommand("tax", "the cost of letting programs drive the model");
   CLI::App* const contexts = app.add_subcommand("contexts", "warm prefixes, saving and opening");
   for (CLI::App* const command : {tax, contexts}) {
     command->add_option("--shape", options.shape, "8b, 1b, 0.6b, 30b-a3b, or dummy");

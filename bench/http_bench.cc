@@ -198,7 +198,7 @@ double Drive(Run& run) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("What an HTTP server costs its clients.", "pie-http-bench");
+  CLI::App app("Measures an HTTP server from its clients.", "pie-http-bench");
   app.add_option("mode", options.mode)->required()->check(CLI::IsMember({"get", "stream"}));
   app.add_option("--port", options.port);
   app.add_option("--path", options.path);

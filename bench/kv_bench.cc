@@ -8,13 +8,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/dummy/dummy_backend.h"
+#include "feed.h"
 #include "host/context.h"
 #include "host/snapshots.h"
 #include "must.h"
@@ -33,21 +33,6 @@ double Ms(Clock::time_point since) {
 double Median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
-}
-
-// Runs a pass over `count` tokens, samples after the last one, and waits for it.
-void Feed(Context& context, uint32_t count, uint32_t seed) {
-  auto promise = std::make_shared<std::promise<Result<std::vector<Slot>>>>();
-  Forward forward;
-  for (uint32_t i = 0; i < count; ++i) {
-    forward.tokens.push_back((seed + i * 7919) % 256);
-    forward.positions.push_back(context.tokens() + i);
-  }
-  forward.samples = {{.rows = {count - 1}}};
-  forward.done = [promise](auto result) { promise->set_value(std::move(result)); };
-  auto result = promise->get_future();
-  Must(context.Execute(std::move(forward)));
-  Must(result.get());
 }
 
 std::unique_ptr<Context> NewContext(Scheduler& scheduler) {

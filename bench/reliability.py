@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "soak.json"
 PARTS = ("launches", "cancels", "overload", "kills", "clients")
 
-# Key → the only value that is right.
+# Key → the only correct value.
 EXACT = {
     "soak_leaked": 0,
     "soak_overload_failures": 0,

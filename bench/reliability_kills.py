@@ -27,7 +27,7 @@ def manifest(name: str, version: str) -> str:
 
 
 class Round:
-    """One life of a server. Each list holds what was confirmed in it."""
+    """One run of a server. Each list holds what clients confirmed during the run."""
 
     def __init__(self, home: Path, number: int, dice: random.Random) -> None:
         self.home, self.number, self.dice = home, number, dice

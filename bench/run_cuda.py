@@ -139,7 +139,7 @@ def _folder_for(size: int) -> Path:
 def _huge_pages(size: int) -> Iterator[Path | None]:
     """A folder for files of this size in huge pages of memory, if this process may mount one."""
     with tempfile.TemporaryDirectory() as folder:
-        # Room for the files that are about to be removed, too.
+        # includes room for the files that are about to be removed
         options = f"huge=within_size,size={2 * size}"
         mount = ["mount", "-t", "tmpfs", "-o", options, "pie-bench", folder]
         if subprocess.run(mount, capture_output=True, check=False).returncode != 0:

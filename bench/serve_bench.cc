@@ -252,7 +252,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("What a server costs its clients.", "pie-serve-bench");
+  CLI::App app("Measures a server from its clients.", "pie-serve-bench");
   app.add_option("mode", options.mode)->required();
   app.add_option("--port", options.port);
   app.add_option("--clients", options.clients);

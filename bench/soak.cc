@@ -1,4 +1,5 @@
-// pie-soak: runs the engine for long, under cancellation and overload, and counts what is left.
+// pie-soak: runs the engine for a long time, under cancellation and overload, and counts what
+// it has not freed.
 //
 //   pie-soak launches --seconds 120     cancelled, trapped and cut at random moments
 //   pie-soak cancels                    cancelled before, inside and after every host function
@@ -41,7 +42,7 @@ std::unique_ptr<host::Engine> StartEngine(const Options& options, const DummyOpt
 
 Counters Count(host::Engine& engine) {
   if (!engine.WaitIdle(60'000)) throw std::runtime_error("the engine does not become idle");
-  // Saves that were asked for are written although their inferlets have ended.
+  // Saves that were requested are written although their inferlets have ended.
   for (int i = 0; i < 10'000 && engine.stats().sequences > 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -99,7 +100,7 @@ std::string Differences(const Counters& before, const Counters& after) {
 
 int main(int argc, char** argv) {
   pie::soak::Options options;
-  CLI::App app("Runs the engine for long, and counts what is left.", "pie-soak");
+  CLI::App app("Runs the engine for a long time, and counts what it has not freed.", "pie-soak");
   app.add_option("--guest", options.guest)->required();
   app.add_option("--compiler", options.compiler);
   app.add_option("--folder", options.folder)->required();

@@ -142,7 +142,7 @@ nlohmann::json RunCancels(const Options& options) {
       if (!watch.fired) throw std::runtime_error(fmt::format("{} was not called", kNames[i]));
       if (const std::string left = Differences(before, CountUntil(*engine, before));
           !left.empty()) {
-        throw std::runtime_error(fmt::format("something was left by a cancellation {} {}: {}",
+        throw std::runtime_error(fmt::format("a cancellation {} {} left objects: {}",
                                              phase == Phase::kBefore   ? "before"
                                              : phase == Phase::kInside ? "inside"
                                                                        : "after",

@@ -201,7 +201,7 @@ std::vector<double> Ratios(uint32_t rounds, const std::function<double()>& a,
   a();
   b();
   for (uint32_t i = 0; i < rounds; ++i) {
-    // The order changes, so that what a machine does meanwhile meets both.
+    // The order alternates, so that a change of the machine's speed affects both.
     const double first = i % 2 == 0 ? a() : b();
     const double second = i % 2 == 0 ? b() : a();
     ratios.push_back(i % 2 == 0 ? first / second : second / first);
@@ -275,7 +275,7 @@ nlohmann::ordered_json MeasureJson(const Options& options) {
   std::vector<double> tps;
   for (uint32_t i = 0; i <= options.rounds; ++i) {
     const double seconds = chains.Run({ask}, 64, {.grammar = &records});
-    if (i > 0) tps.push_back(1 / seconds);  // the first run warms
+    if (i > 0) tps.push_back(1 / seconds);  // the first run warms the caches up
   }
   return {{"tps", Median(tps)}, {"prompt", ask}};
 }

@@ -1,4 +1,4 @@
-"""Measures what it costs that a program drives the model, and what it gains, with `pie-tax-bench`.
+"""Measures the cost of letting a program drive the model, and what it gains, with `pie-tax-bench`.
 
 A tax is an inferlet's time per token ÷ that of the bare loop. Both are measured in turn in one
 process, and the median of many short turns counts.

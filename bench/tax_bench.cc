@@ -1,4 +1,4 @@
-// pie-tax-bench: measures what it costs that a program drives the model. The time per token of
+// pie-tax-bench: measures the cost of letting a program drive the model. The time per token of
 // inferlets that generate is compared with that of a bare loop, which puts the same batches to the
 // same device without the engine. Prints one flat JSON object.
 //
@@ -127,7 +127,7 @@ int Main(const Options& options) {
 
 int main(int argc, char** argv) {
   pie::Options options;
-  CLI::App app("Measures what it costs that a program drives the model.");
+  CLI::App app("Measures the cost of letting a program drive the model.");
   app.add_option("--model", options.model, "a GGUF file or a Hugging Face folder")->required();
   app.add_option("--threads", options.threads, "threads of the device");
   app.add_option("--rounds", options.rounds, "rounds of measuring each mode once");

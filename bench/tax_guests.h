@@ -1,4 +1,4 @@
-// Parts of the measurements of what it costs that a program drives the model: a device that is
+// Parts of the measurements of the cost of letting a program drive the model: a device that is
 // divided between an engine and a bare loop, the inferlets that generate (bench/guest), and the
 // same generations by the bare loop.
 #pragma once

@@ -1,5 +1,5 @@
-// The corpus: small files in fuzz/corpus/TARGET that inputs start from. Each is also read as it is
-// at the beginning of a run, so an input that once failed a reader is kept there.
+// The corpus: small files in fuzz/corpus/TARGET, from which inputs are made. At the beginning of a
+// run, each file is also read unchanged, so an input that once failed a reader is kept there.
 #pragma once
 
 #include <string>

@@ -40,7 +40,9 @@ _COMMENT = re.compile(r"//.*")
 
 
 def headers(root: Path = ROOT) -> list[Path]:
-    """Every header that our own compiler compiles. Headers of inferlets are bakery's."""
+    """Returns every header that the system's compiler compiles. Headers of the C++ SDK are left
+    out: bakery compiles them.
+    """
     found = (
         path
         for folder in FOLDERS
@@ -85,7 +87,7 @@ def flags_of(header: Path, flags: dict[Path, list[str]]) -> list[str]:
 
 
 def complaint(header: Path, flags: list[str], common: str) -> str:
-    """What is wrong with one header; empty if nothing is."""
+    """Returns the problem of one header; empty if there is none."""
     name = header.relative_to(ROOT)
     if lacks_cstdint(header.read_text(encoding="utf-8")):
         return f"{name}: it names a fixed-width integer type: add #include <cstdint>\n"

@@ -1,9 +1,10 @@
-"""The rows of sdk/conformance/reference: what the reference documents name, in four languages.
+"""The rows of sdk/conformance/reference: the names of the reference documents, in four languages.
 
-A row is one function, property, option, default, event or error, with the lines that name it and a
-few lines of code a language that use it as the documents say. A row whose values are those of the
-dummy model also says in each language what holds on the default model. This module reads the rows
-and writes one program a language that runs them all.
+A row is one function, property, option, default, event or error. It lists the lines of the
+documents that name it, and has a few lines of code for each language that use it as the documents
+say. A row whose values are those of the dummy model also says in each language what holds on the
+default model. This module reads the rows, and writes one program for each language that runs all of
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Row:
     cites: tuple[str, ...]  # document:line
     givens: tuple[str, ...] = ()
     code: dict[str, str] = field(default_factory=dict)
-    real: dict[str, str] = field(default_factory=dict)  # its code on a real model, if it differs
+    real: dict[str, str] = field(default_factory=dict)  # the code on a real model, if it differs
     excused: dict[str, str] = field(default_factory=dict)  # why a language has no such name
 
     @property
@@ -69,8 +70,8 @@ def read_rows() -> list[Row]:
     return rows
 
 
-# The lines of a row by their kind, and then by language: `:` is code, `@` code for a real model,
-# `-` the reason why there is none.
+# Groups the lines of a row by kind, and then by language. Kinds: `:` is code, `@` is code for a
+# real model, `-` is the reason why there is no code.
 _Lines = dict[str, dict[str, str]]
 
 
@@ -97,7 +98,7 @@ def _givens() -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _body(row: Row, code: str, language: str, givens: dict[str, tuple[str, dict[str, str]]]) -> str:
-    """What the row asks for, each thing once, and then the code."""
+    """Returns each thing that the row is given, once, and then the code."""
     parts: list[str] = []
     done: set[str] = set()
 
@@ -117,12 +118,12 @@ def _body(row: Row, code: str, language: str, givens: dict[str, tuple[str, dict[
 
 @dataclass
 class Program:
-    """The rows in one language, by their keys."""
+    """The rows that have code in one language, by their keys."""
 
     bodies: dict[str, str] = field(default_factory=dict)
-    real: dict[str, str] = field(default_factory=dict)  # those that differ on a real model
-    run: list[str] = field(default_factory=list)  # the others are only compiled
-    groups: dict[str, str] = field(default_factory=dict)  # the file of each
+    real: dict[str, str] = field(default_factory=dict)  # rows whose code differs on a real model
+    run: list[str] = field(default_factory=list)  # other rows are only compiled
+    groups: dict[str, str] = field(default_factory=dict)  # the file of each row
 
 
 def write_project(language: str, folder: Path, rows: list[Row]) -> None:

@@ -62,8 +62,8 @@ def run(name: str, suites: tuple[str, ...], selection: str) -> Totals:
 
 
 def run_quick() -> Totals:
-    """What `make test` runs of the matrix: one configuration with many options at once, and the
-    conformance tests in the two languages whose inferlets compile quickly."""
+    """The part of the matrix that `make test` runs: one configuration with many options at once,
+    and the conformance tests in the two languages whose inferlets compile quickly."""
     return run("everything", ("tests/e2e/test_conformance.py",), "rust or cpp")
 
 

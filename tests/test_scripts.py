@@ -1,4 +1,4 @@
-"""A script that is called without its arguments says how it is called."""
+"""A script that is called without its arguments prints its usage."""
 
 import subprocess
 from pathlib import Path

@@ -132,7 +132,9 @@ function on(form, action) {
   });
 }
 
-/** What the text of a field stands for. In a field of any type, that is JSON, or else the text itself. */
+/**
+ * Returns the value of a field's text. In a field of any type, the text is JSON, or else stands for itself.
+ */
 function valueOf(text, type) {
   if (type === 'string') return text;
   if (type === 'bool') return text === 'true';

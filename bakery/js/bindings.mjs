@@ -27,7 +27,7 @@ function $gone(resource) {
 }
 `;
 
-/** `returns`: whether the exported function has a result. That of HTTP requests has none. */
+/** `returns`: whether the exported function has a result. The handler of HTTP requests has none. */
 export function tune(bindings, { returns }) {
   const [imports, exports] = halves(bindings);
   const changes = returns ? [...EXPORT_CHANGES, KEPT_RESULT] : EXPORT_CHANGES;

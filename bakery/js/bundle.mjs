@@ -98,8 +98,8 @@ export async function bundle(esbuild, { project, entry: named, sdk, sdkNames, pa
 }
 
 /**
- * Which export is the program. `main` comes first. Of a module without it, a default export that is a
- * function stands for it, and any other default export answers HTTP requests.
+ * Finds the export that is the program. `main` comes first. If a module has no `main`, a default export that
+ * is a function takes its place, and any other default export answers HTTP requests.
  */
 async function entryPoint(esbuild, options, entry) {
   const build = { ...options, entryPoints: [entry], sourcemap: false };

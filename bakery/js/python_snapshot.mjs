@@ -50,7 +50,7 @@ async function load({ base, modules, mounts }) {
   return instances;
 }
 
-/** What the base imports: parts of WASI, and functions that fail in place of all others. */
+/** The imports of the base: parts of WASI, and functions that fail in place of all others. */
 function importsOf(wasi) {
   const granted = {};
   for (const [name, functions] of Object.entries(wasi)) {

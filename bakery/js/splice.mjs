@@ -35,7 +35,7 @@ function read(kept) {
     const rest = JSON.parse(readFileSync(join(kept, 'rest.json'), 'utf8'));
     return { ...rest, wasm: readFileSync(join(kept, 'engine.wasm')) };
   } catch {
-    return undefined; // damaged: it is made again
+    return undefined; // the file is damaged: it is made again
   }
 }
 

@@ -1,4 +1,4 @@
-"""What a build marks as used, for `pie cache prune`."""
+"""A build marks the files that it uses, for `pie cache prune`."""
 
 from __future__ import annotations
 

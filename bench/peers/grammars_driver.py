@@ -111,7 +111,7 @@ def xgrammar_cases(vocabulary: dict[str, Any], cases: list[dict[str, Any]]) -> l
 def attempt(case: dict[str, Any], *arguments: Any) -> dict[str, Any]:
     try:
         return measure(case, *arguments)
-    except Exception as error:  # whatever a package throws: the case is not compared
+    except Exception as error:  # a package may raise anything; then the case is not compared
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -16,13 +16,14 @@ from bakery import toolchain
 from .llamacpp import Unavailable
 
 PACKAGES = ("llguidance==1.9.1", "xgrammar==0.2.8")
-# What xgrammar needs to fill masks. PyTorch and transformers are gigabytes that it only names here.
+# The packages that xgrammar needs to fill masks. PyTorch and transformers take gigabytes; here they
+# are only named.
 BESIDE = ("apache-tvm-ffi>=0.1.11", "numpy", "pydantic", "typing-extensions")
 DRIVER = Path(__file__).with_name("grammars_driver.py")
 
 
 def measure(masks: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """What `pie-structured-bench masks` measured, by each package: name → a figure for each case.
+    """The figures of `pie-structured-bench masks` for each package: name → a figure for each case.
     A case that a package refuses has an `error`."""
     done = subprocess.run(
         [_python(), DRIVER], input=json.dumps(masks), capture_output=True, text=True, check=False

@@ -180,7 +180,8 @@ class Driver {
         Feed(0, static_cast<int>(prompt.size()) + step - 1, {token});
         token = Held(grammar);
       }
-      if (i > 0) tps.push_back((steps_ - 1) * 1e3 / Ms(start));  // the first run warms
+      // The first run warms the caches up.
+      if (i > 0) tps.push_back((steps_ - 1) * 1e3 / Ms(start));
       llama_sampler_free(grammar);
     }
     std::printf("{\"tps\": %.2f}\n", Median(tps));
@@ -288,7 +289,7 @@ class Driver {
     return batch_ * steps_ * 1e3 / Ms(start);
   }
 
-  // Touches all weights in both ways of computing.
+  // Reads all weights once, in both ways of computing.
   void Warm() {
     Clear();
     Feed(0, 0, Random(std::min(context_, 256)));

@@ -15,8 +15,8 @@ _ALIAS = re.compile(r"(?:template <.*> )?using (\w+) =")
 _MACRO = re.compile(r"#define (PIE_\w*[A-Z])(\([^)]*\))")
 _NAME = re.compile(r"(~?\w+|operator\S+)\(")
 _SKIPPED = ("#", "namespace", "}", "extern ", "friend ", "static_assert", "private:")
-# What the SDK calls, and programs do not: constructors from handles, moves, destructors,
-# and the steps of co_await.
+# Names that the SDK uses and programs do not: constructors from handles, moves, destructors, and
+# the steps of co_await.
 _INSIDE = re.compile(
     r"(explicit )?(\w+)\([^)]*\b(detail|raw|pie)::|~\w+\(|.*\(\w+&&( \w+)?\) noexcept|.*\bawait_"
 )

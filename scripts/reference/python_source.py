@@ -22,7 +22,7 @@ def modules(package: Path) -> list[Module]:
 
 def _module(path: Path, public: set[str]) -> Module:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    # What a hidden module holds is imported from the package itself.
+    # The names of a hidden module are imported from the package itself.
     name = path.parent.name if path.stem.startswith("_") else path.stem
     module = Module(name, ast.get_docstring(tree) or "")
     whole = not public or path.stem in public

@@ -68,7 +68,7 @@ setup_clients() {
   say clients "packages in ${js/#$HOME/\~}"
 }
 
-# The packages that the tests themselves run on Node. tests/serve/test_openai_node.py computes the same name.
+# The Node packages that the tests use. tests/serve/test_openai_node.py computes the same folder name.
 setup_test_packages() {
   if [ "$phase" != test ] || ! has_node; then return 0; fi
   npm_packages tests tests/serve/node "$cache/test-js-$(short_hash <tests/serve/node/package-lock.json)" \

@@ -122,7 +122,7 @@ class Asynchronous final : public Backend {
   const std::unique_ptr<Backend> device_;
   const BackendInfo info_;
   const std::chrono::microseconds latency_;
-  CarriedTokens tokens_;  // the thread's own
+  CarriedTokens tokens_;  // used by the thread alone
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,4 +1,4 @@
-// One line of text for a terminal or a log, whoever wrote it.
+// OneLine: makes any text fit on one line of a terminal or a log, without control characters.
 #pragma once
 
 #include <cstddef>

@@ -152,7 +152,7 @@ void AddAdapterCommands(CLI::App& command, std::function<int()>& chosen) {
   const auto [list, listed] = add("list", "List the adapters.", List);
   list->add_flag("--json", listed->json, "print JSON, with sizes in bytes");
   list->add_option("--user", listed->user, "list only the adapters of this user");
-  const auto [info, shown] = add("info", "Print what an adapter is, as JSON.", Info);
+  const auto [info, shown] = add("info", "Print the properties of an adapter, as JSON.", Info);
   AddWhose(*info, *shown, kName);
   const auto [remove, removed] = add("delete", "Delete an adapter.", Delete);
   AddWhose(*remove, *removed, kName);

@@ -1,5 +1,5 @@
-// Where text comes to stand on a terminal: wide characters take two columns, combining ones none,
-// and a line that is full goes on in the next row.
+// How text is laid out on a terminal: wide characters take two columns, combining ones none, and a
+// line that is full continues in the next row.
 #pragma once
 
 #include <cstddef>

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cli/config_file.h"
 #include "cli/config_table.h"
 #include "cli/mcp_config.h"
 #include "cli/testing/script_file.h"
@@ -191,22 +192,9 @@ Result<Config> ReadConfig(const std::string& given) {
   config.data_root = HomeDir() + "/data";
   config.snapshot_root = HomeDir() + "/snapshots";
   config.adapter_root = HomeDir() + "/adapters";
-  std::string path = given.empty() ? HomeDir() + "/config.toml" : given;
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
-    if (given.empty()) return config;
-    return Fail(Code::kNotFound, "the config file {} does not exist", path);
-  }
-  if (std::filesystem::is_directory(path, ignored)) {
-    return Fail(Code::kInvalid, "{} is a folder; name the config file in it", path);
-  }
-  toml::table root;
-  try {
-    root = toml::parse_file(path);
-  } catch (const toml::parse_error& error) {
-    return Fail(Code::kInvalid, "{}:{}: {}", path, error.source().begin.line, error.description());
-  }
-  PIE_RETURN_IF_ERROR(CheckConfigKeys(root, path));
+  const auto file = PIE_TRY(ReadConfigFile(given));
+  if (!file) return config;
+  const auto& [path, root] = *file;
   Table runtime(root.get("runtime"), "runtime", path);
   wasm::Limits& limits = config.runtime.limits;
   runtime.Read("worker_threads", &config.runtime.worker_threads, {.most = 1024});

@@ -10,7 +10,8 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kLeastRoom = 256 * kMiB;
 
-// For what is in no budget: compilers, stacks, buffers of sockets, the system's cache of files.
+// Memory that belongs to no budget: compilers, stacks, buffers of sockets, the system's cache of
+// files.
 uint64_t ReserveOf(uint64_t total) {
   return std::clamp<uint64_t>(total / 8, 64 * kMiB, 2048 * kMiB);
 }

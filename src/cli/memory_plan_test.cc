@@ -20,7 +20,7 @@ struct Capped {
     plan.Cap(config, compiler);
     plan.Cap(server);
   }
-  // What users can fill, all of them together.
+  // The memory that all users together can fill.
   uint64_t sum() const {
     return host.max_linear_bytes + host.max_adapter_memory + host.max_host_bytes +
            host.max_messaging_bytes + host.max_inputs_bytes + server.max_uploads_bytes +
@@ -114,7 +114,7 @@ TEST(MemoryPlan, TheEstimateAddsUpTheModelsOfTheConfig) {
   const uint64_t one = estimate({small})->models;
   EXPECT_GT(one, 0U);
   EXPECT_EQ(estimate({small, dummy, small})->models, 2 * one);
-  // A model may have what the models before it have left.
+  // A model may use the memory that the models before it have left.
   config.memory_bytes = 2 * estimate({large})->models;
   EXPECT_TRUE(estimate({large, small}));
   EXPECT_FALSE(estimate({large, large}));

@@ -1,4 +1,5 @@
-// The models on this machine: those that `pie model download` fetched, and what a config may name.
+// The models on this machine: those that `pie model download` fetched, and those that a config
+// names by their path.
 #pragma once
 
 #include <cstdint>

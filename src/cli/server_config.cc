@@ -1,27 +1,15 @@
 #include "cli/server_config.h"
 
-#include <filesystem>
-
-#include "cli/config.h"
+#include "cli/config_file.h"
 #include "cli/config_table.h"
 
 namespace pie::cli {
 
 Result<ServerConfig> ReadServerConfig(const std::string& given) {
   ServerConfig config;
-  const std::string path = given.empty() ? HomeDir() + "/config.toml" : given;
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
-    if (given.empty()) return config;
-    return Fail(Code::kNotFound, "the config file {} does not exist", path);
-  }
-  toml::table root;
-  try {
-    root = toml::parse_file(path);
-  } catch (const toml::parse_error& error) {
-    return Fail(Code::kInvalid, "{}:{}: {}", path, error.source().begin.line, error.description());
-  }
-  PIE_RETURN_IF_ERROR(CheckConfigKeys(root, path));
+  const auto file = PIE_TRY(ReadConfigFile(given));
+  if (!file) return config;
+  const auto& [path, root] = *file;
   server::ServerOptions& options = config.server;
   server::Limits& limits = options.limits;
   Table server(root.get("server"), "server", path);

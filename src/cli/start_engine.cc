@@ -194,8 +194,8 @@ uint64_t MemoryOfModel(const host::LoadedModel& loaded, const ModelEntry& entry)
   return info.memory_bytes + uint64_t{entry.scheduler.memory.swap_pages} * info.page_bytes;
 }
 
-// Plans the memory of the config's models, in their order. `take(entry, left)` returns what a model
-// takes of the memory that the models before it have left.
+// Plans the memory of the config's models, in order. `take(entry, left)` returns how much memory a
+// model takes, where `left` is the memory that the models before it have left.
 template <class Take>
 Result<MemoryPlan> PlanModels(const Config& config, Take take) {
   const uint64_t total = MemoryOf(config);

@@ -132,7 +132,7 @@ class Runner {
       spinner = std::make_unique<Spinner>("compiling " + program_.manifest.name, !options_.quiet);
     }));
     spinner.reset();
-    // Else the engine of every test would compile it again.
+    // Otherwise the engine of every test would compile it again.
     AwaitOptimiser(engine->engine(), program_.manifest.id(), interrupts_, options_.quiet);
     return engine;
   }

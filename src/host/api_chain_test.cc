@@ -134,7 +134,7 @@ TEST_F(ApiChainTest, WhatCannotRunIsRefusedAtOnce) {
     return ErrorOf(ChainsRun(*process_, pass, max_tokens, {}));
   };
   const uint32_t context = NewContext();
-  EXPECT_EQ(refused(Pass(context, {'a'}), 0), "a chain of no tokens: ask for at least one");
+  EXPECT_EQ(refused(Pass(context, {'a'}), 0), "a chain without tokens: ask for at least one");
   EXPECT_EQ(refused(NewPass(), 5), "a chain needs one sampler that chooses tokens, and no probes");
   uint32_t pass = NewPass({'a', 'b'});
   Sample(pass, pie_bridge::SamplerKind::TopK, 1, {0});

@@ -20,9 +20,11 @@ Result<uint32_t> Keep(Process& process, std::unique_ptr<Context> context) {
   Charge charge = ChargeTo(process.user(), &User::contexts);
   if (!charge.Grow(1)) {
     const ByteBudget& own = process.user()->contexts;
-    return Fail(Code::kExhausted,
-                "context limit: your inferlets hold {} contexts, and those of all users {} of {}",
-                own.used(), own.whole().used(), own.whole().limit());
+    return Fail(
+        Code::kExhausted,
+        "context limit: your inferlets hold {} contexts, and the inferlets of all users hold "
+        "{} of {}",
+        own.used(), own.whole().used(), own.whole().limit());
   }
   context->Count(std::move(charge));
   context->PayRowsFrom(process.NewCharge());

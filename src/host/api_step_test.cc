@@ -222,7 +222,7 @@ TEST_F(ApiStepTest, HasTheMemoryLimitOfPasses) {
     ASSERT_LT(++queued, 1'000U);
     future = Begin(NewContext(750), asked);
   }
-  // Of the passes, and of the rows that their contexts keep.
+  // The charge is for the passes, and for the rows that their contexts keep.
   EXPECT_TRUE(ErrorOf(future).starts_with("memory limit: ")) << ErrorOf(future);
   EXPECT_GT(queued, 3U);
   gate_->Open();

@@ -31,12 +31,12 @@ class ChainOutput {
     std::optional<Chain::End> end;  // why the chain ended; none if it was cancelled
   };
 
-  // `charge` is for the memory of tokens that were not taken yet. The sequence keeps a row for each
-  // of them, which takes `row_bytes`.
+  // `charge` pays for tokens that were not taken yet: the sequence keeps a row of `row_bytes` for
+  // each of them.
   ChainOutput(Charge charge, size_t row_bytes, const Clock& clock)
       : charge_(std::move(charge)), rows_(charge_.Same()), row_bytes_(row_bytes), clock_(clock) {}
 
-  // Called by the step thread. Charges for the rows of so many more tokens.
+  // The step thread calls it. Charges for the rows of `count` more tokens.
   Status Admit(uint32_t tokens);
   // Called by the step thread. Calls after the end have no effect.
   void Give(uint32_t token, std::optional<Chain::End> end);

@@ -242,7 +242,7 @@ Result<ChainOutput::Taken> Context::Take() {
   }
   for (size_t i = 0; i < taken->tokens.size(); ++i) CountPass(std::exchange(first_taken_, true));
   if (taken->ended) chain_.reset();
-  // The output's charge for these tokens has ended.
+  // The output no longer pays for these tokens.
   if (Status covered = CoverRows(tokens()); !covered) {
     EndChain();
     return std::unexpected(std::move(covered.error()));

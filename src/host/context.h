@@ -73,9 +73,9 @@ class Context {
   size_t mask_bytes() const { return masks_.bytes() + stored_bytes_ / 2; }
   // Keeps the charge for the context itself until the context is destroyed.
   void Count(Charge charge) { charge_ = std::move(charge); }
-  // Charges the budget of `payer`, which is empty, for the rows of all further passes. What the
-  // context has so far is charged already: by CountOpened, or to the budget of the context of which
-  // it is a fork.
+  // From now on, charges `payer`, an empty charge of a budget, for the rows of all further passes.
+  // Rows that the context has already were charged by CountOpened, or are charged to the context of
+  // which this one is a fork.
   void PayRowsFrom(Charge payer) { rows_.PayFrom(std::move(payer)); }
   uint32_t model() const { return model_; }  // index of the engine's model
   SequenceId sequence() const { return sequence_; }
@@ -140,12 +140,12 @@ class Context {
   uint32_t PagesOf(uint64_t tokens) const {
     return static_cast<uint32_t>((tokens + page_tokens() - 1) / page_tokens());
   }
-  // Charges for the rows of so many tokens.
+  // Charges for the rows of `count` tokens.
   Status CoverRows(uint64_t tokens);
   // Counts the drafts that were kept. Fails if there is no verdict yet.
   Status CountDrafts() const;
   void CountPass(uint32_t tokens);
-  // Ends the charge for rows that were truncated, and for their masks.
+  // Ends the charge for truncated rows and their masks.
   void ForgetRows();
   // The charges of a context that was opened from a file.
   struct Opened {

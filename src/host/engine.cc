@@ -102,8 +102,8 @@ Status Engine::FindDraftModels(std::vector<LoadedModel>& models) {
         [](const LoadedModel& other) -> const std::string& { return other.model.name; });
     if (draft == models.end() || &*draft == &loaded) {
       return Fail(Code::kInvalid,
-                  "model '{}' has draft = '{}', which is no other model of the configuration", name,
-                  loaded.draft);
+                  "model '{}' has draft = '{}', which names no other model of the configuration",
+                  name, loaded.draft);
     }
     if (!draft->draft.empty()) {
       return Fail(Code::kInvalid,
@@ -300,7 +300,7 @@ Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, Charge 
   return std::unexpected(begun.error());
 }
 
-// Tells the parent of its new child. The parent's end ends the child.
+// Tells the parent that it has a new child. The end of the parent ends the child.
 Status Engine::Adopt(const std::shared_ptr<Process>& process) {
   if (process->options_.depth == 0) return {};
   const auto parent = process->options_.parent.lock();

@@ -120,8 +120,8 @@ Result<std::string> GuestFiles::Read(std::string_view folder, std::string_view n
   }
   if (!charge.Grow(static_cast<size_t>(status.st_size))) {
     return Fail(Code::kExhausted,
-                "{} has {} bytes; the inferlets of this user have not that much memory left", shown,
-                status.st_size);
+                "{} has {} bytes; the inferlets of this user do not have that much memory left",
+                shown, status.st_size);
   }
   std::string bytes(static_cast<size_t>(status.st_size), '\0');
   size_t done = 0;

@@ -1,9 +1,9 @@
 // LentTime: how long the grammars of one user may hold up the step thread and the devices, on which
-// everybody waits. Any thread may use it.
+// all users wait. Any thread may use it.
 //
 // Work that takes no longer than kFreeNs is free. Of all other time a user may spend kMostNs at
-// once, and 1 / kRefill of the time that passes. While it is spent, the work of the user's grammars
-// is done by other threads, and only the user's own passes wait for it (MatcherRules).
+// once, and 1 / kRefill of the time that passes. Once the time is spent, other threads do the work
+// of the user's grammars, and only the user's own passes wait for it (MatcherRules).
 #pragma once
 
 #include <time.h>

@@ -270,8 +270,8 @@ Result<std::span<const uint32_t>> MatcherRules::Bits(uint32_t index) {
   if (!lock.owns_lock()) {
     if (is_slow()) return Late();
     const int64_t begin_ns = SteadyClock::Get().NowNs();
-    // By the system's clock, because the thread sanitizer does not see waits by the other one. If
-    // somebody sets the clock back meanwhile, this waits until the masks are made.
+    // Measured by the system's clock, because the thread sanitizer does not see waits by the other
+    // one. If the clock is set back meanwhile, this waits until the masks are made.
     const bool in_time = lock.try_lock_until(std::chrono::system_clock::now() + kMaskPatience);
     owner_.lent->Spend(SteadyClock::Get().NowNs() - begin_ns);
     if (!in_time) return Late();

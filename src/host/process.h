@@ -103,7 +103,7 @@ struct GuestMatcher {
   Charge charge;                           // for the memory of the text beyond kMatcherBytes
   std::shared_ptr<const Charge> compiled;  // for the compiled grammar; other matchers share it
 };
-// So many tokens of chains may wait for a matcher.
+// The most tokens of chains that may wait for a matcher.
 inline constexpr size_t kMostBehind = 1 << 20;
 // Each matcher is charged for this, and for the memory of its text beyond it. Nearly all texts need
 // less.
@@ -227,7 +227,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   // the process or its user has not enough memory left. Called by the guest's thread.
   std::shared_ptr<const Charge> ChargeForGrammar(const Matcher& matcher);
   const std::shared_ptr<Pace>& pace() const { return pace_; }
-  // What is known of the tools that the guest has named. Used by the guest's thread.
+  // The types of the tools' parameters, for the tools that the guest has named. Used by the guest's
+  // thread.
   const std::shared_ptr<ToolTypes>& tool_types() const { return tool_types_; }
 
   // The functions below are for the process's client.

@@ -1,10 +1,10 @@
 // RowsCharge: the charge for the rows (tokens and positions) that the engine keeps for a context as
-// long as the context lives, also while it has no pages on the device.
+// long as the context lives, even while it has no pages on the device.
 //
-// Forks share the charge for what they have in common, as they share its memory: a fork costs
-// nothing until it grows. What a context has shared stays charged until all contexts that have it
-// are gone, even if some of them are truncated. One thread at a time may use an object; forks may
-// be used by other threads.
+// Forks share the charge for their common rows, as they share the memory: a fork costs nothing
+// until it grows. Rows that a context has shared stay charged until all contexts that have them are
+// gone, even if some of those contexts are truncated. One thread at a time may use an object; forks
+// may be used by other threads.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ class RowsCharge {
   RowsCharge(RowsCharge&&) = default;
   RowsCharge& operator=(RowsCharge&&) = default;
 
-  // The budget of `payer`, which is empty, is charged for all further pages.
+  // From now on, charges the budget of `payer`, which is an empty charge, for all further pages.
   void PayFrom(Charge payer);
   // Charges for the first `pages`. Returns false and charges nothing if there is no room for them.
   bool Cover(uint32_t pages);
-  // Ends the charge for pages behind the first `pages`, as far as no fork has them.
+  // Ends the charge for the pages after the first `pages`, except for pages that a fork shares.
   void Cut(uint32_t pages);
   // O(kMostShared). Changes this object too: its pages are shared from now on.
   RowsCharge Fork();
@@ -39,13 +39,13 @@ class RowsCharge {
     Charge charge;
     uint32_t first = 0;
   };
-  // A context that is forked again and again has as many pieces. From this number on, it pays for
-  // all of its pages anew.
+  // A context that is forked again and again has as many pieces as it has ancestors. At this number
+  // of pieces, it pays for all of its pages anew.
   static constexpr size_t kMostShared = 32;
   void Share();
 
   size_t page_bytes_;
-  uint32_t first_;  // of the pages that `own_` pays for
+  uint32_t first_;  // the first of the pages that `own_` pays for
   Charge own_;
   std::vector<std::shared_ptr<const Piece>> shared_;  // in order
 };

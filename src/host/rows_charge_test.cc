@@ -74,7 +74,7 @@ TEST_F(RowsChargeTest, PagesOfAFileAreChargedElsewhere) {
   EXPECT_EQ(pages(), 1u);
 }
 
-// A context that is forked at each page, as in a tree search, costs no more than twice its length.
+// A context that is forked at each page, as in a tree search, is charged at most twice its length.
 TEST_F(RowsChargeTest, AChainOfForksCostsLittle) {
   budget_ = std::make_shared<ByteBudget>(1'000'000 * kPage);
   RowsCharge rows = New();

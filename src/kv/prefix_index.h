@@ -74,8 +74,8 @@ struct Block {
   } counted;
 };
 
-// The memory that a full page's rows take as long as any sequence or history needs them: their
-// numbers, the block, and its places in tables.
+// The memory that the rows of a full page take as long as a sequence or a history refers to them:
+// the rows themselves, the block, and its entries in tables.
 constexpr size_t PageRowBytes(uint32_t page_tokens) {
   constexpr size_t kTables = 128;
   return 2 * sizeof(uint32_t) * size_t{page_tokens} + sizeof(Block) + kTables;
@@ -122,8 +122,8 @@ class PrefixIndex final : public PageCache {
   // The same for a page that the caller computed. The block takes the page, or releases it if it
   // has one already.
   Block* Extend(Block* parent, Rows rows, PageId page);
-  // Moves the caller's hold to the ancestor that ends after `pages`. O(log pages), and as long as
-  // the chain of blocks that nobody else holds.
+  // Moves the caller's hold to the ancestor that ends after `pages`. O(log pages + length of the
+  // chain of blocks that no other caller holds).
   Block* Ascend(Block* block, uint32_t pages);
   // Finds the block after `parent` whose page is in memory and shares the longest beginning with
   // `rows`, and counts the shared rows. The block is held for the caller. Returns null if there is

@@ -38,7 +38,8 @@ struct SnapshotAdapter {
   uint64_t version = 0;
 };
 
-// What a snapshot holds. It loads only where fingerprint, layout and page_bytes match the device's.
+// The contents of a snapshot. It loads only where fingerprint, layout and page_bytes match the
+// device's.
 struct SnapshotInfo {
   std::string user;
   std::string model;  // its name in the engine

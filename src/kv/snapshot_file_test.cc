@@ -178,7 +178,7 @@ TEST_F(SnapshotFileTest, SeveralThreadsWriteAndReadPages) {
   ASSERT_TRUE(file);
   read(**file);
   EXPECT_EQ(failed, 0U);
-  // What the mapping gives is the same.
+  // The mapping returns the same contents.
   EXPECT_TRUE(std::ranges::equal(*(*file)->Page(39), PageContent(39)));
   std::string bytes = Bytes(path);
   bytes[bytes.size() - 20'000] ^= 1;  // in the last page but one

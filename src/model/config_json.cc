@@ -56,7 +56,7 @@ Status ReadBlockSize(const json* sizes, Fp8Config& fp8) {
 }
 
 // Several tools publish fp8 weights. Their configurations differ, but their tensors have the same
-// form (checked_tensors.h). Their rounding of activations does not matter, because ours stay in 16
+// form (checked_tensors.h). The tools also round activations; the engine keeps activations in 16
 // bits.
 Status ReadQuantization(const Fields& fields, ModelConfig& config) {
   const json* quantized = fields.Object("quantization_config");

@@ -125,7 +125,7 @@ Result<std::vector<uint32_t>> GiveForced(Chain& chain, TokenRules& rules, uint32
 Status CheckChain(const Forward& forward) {
   if (!forward.chain) return {};
   if (forward.chain->max_tokens == 0) {
-    return Fail(Code::kInvalid, "a chain of no tokens: ask for at least one");
+    return Fail(Code::kInvalid, "a chain without tokens: ask for at least one");
   }
   if (!forward.attention.empty()) {
     return Fail(Code::kInvalid,

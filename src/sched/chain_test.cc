@@ -369,7 +369,7 @@ TEST_P(ChainTest, WhatCannotBeAChainIsRefused) {
   };
   EXPECT_EQ(fault([](Forward&) {}), "");
   EXPECT_EQ(fault([](Forward& f) { f.chain->max_tokens = 0; }),
-            "a chain of no tokens: ask for at least one");
+            "a chain without tokens: ask for at least one");
   EXPECT_EQ(fault([](Forward& f) { f.attention = {{0, 1}, {0, 2}}; }),
             "a chain attends causally: an attention mask holds for the rows of one pass");
   const char* kSampler = "a chain needs one sampler that chooses tokens, and no probes";

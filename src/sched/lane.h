@@ -122,7 +122,7 @@ struct Lane {
   }
 
  private:
-  // Room for so many operations stays when none waits.
+  // Room for this many operations stays allocated when none waits.
   static constexpr size_t kOperationsKept = 256;
 };
 

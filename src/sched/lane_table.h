@@ -150,8 +150,8 @@ class LaneTable {
   LaneStates states_;
   std::unordered_map<SequenceId, std::unique_ptr<Lane>> lanes_;
   std::vector<Lane*> runnable_;
-  Tickets tickets_;     // of operations in lines, or begun
-  uint64_t works_ = 0;  // of slow rules that lanes have waited for
+  Tickets tickets_;     // operations that wait on lanes or have begun
+  uint64_t works_ = 0;  // pieces of work of slow rules that lanes have waited for
   uint64_t passes_ = 0;
   uint64_t drafted_ = 0;
   uint64_t confirmed_ = 0;

@@ -1,4 +1,4 @@
-// A long prompt beside the decode steps of somebody else: it is cut into smaller chunks, so that
+// A long prompt beside the decode steps of another user: it is cut into smaller chunks, so that
 // each step of the other user takes less time. The tokens are the same.
 #include <gtest/gtest.h>
 

@@ -11,14 +11,15 @@
 
 namespace pie {
 
-// A drafter looks at the last tokens of a long sequence: reading them all would take too long. A
-// draft model needs all of them, at the positions that they have in a text.
+// A drafter looks only at the last tokens of a long sequence, because reading all of them would
+// take too long. A draft model needs all of them, at their positions in a text.
 void MakeDrafter(const Lane& lane, uint32_t vocab_size, const StepTime& time,
                  std::function<void()> ready) {
-  constexpr uint32_t kOfSinglePass = 8;  // tokens that it proposes at most
+  constexpr uint32_t kOfSinglePass = 8;  // the most tokens that it proposes
   const Forward& forward = lane.pass->forward;
   Chain& chain = *forward.chain;
-  const uint32_t given = lane.pass->chained + 1;  // with that of the pass that has just run
+  // Including the output of the pass that has just run.
+  const uint32_t given = lane.pass->chained + 1;
   const uint32_t left =
       chain.single ? kOfSinglePass : chain.max_tokens - std::min(chain.max_tokens, given);
   const uint32_t end = lane.kv.tokens() - forward.drafts;

@@ -1,4 +1,4 @@
-// Chooses the drafter of a chain that asks the scheduler to guess.
+// Chooses the drafter of a chain whose guest lets the scheduler guess.
 #pragma once
 
 #include <cstdint>

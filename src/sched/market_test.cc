@@ -200,7 +200,7 @@ TEST(Market, WhoCannotPayHasDefaulted) {
   EXPECT_EQ(market.Total(), 10 * kCredit);
 }
 
-// Whatever happens, no millionth of a credit is lost or made up.
+// No millionth of a credit is ever lost or made up.
 TEST(Market, TheLawHoldsExactly) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937_64 random(seed);

@@ -175,7 +175,8 @@ bool Memory::IsServed(const Lane& lane) const {
   return served_ && lane.id == served_->lane && lane.busy() && lane.place == served_->place;
 }
 
-// Such lanes are served at any time: they get no more than their share.
+// True if the lane has waited long and its account stays within its share. Such lanes are served at
+// any time.
 bool Memory::IsServedByShare(const Lane& lane) const {
   return market_.any_over_share() && time_.now_ns - lane.ready_since_ns > kShareWaitNs &&
          market_.WithinShare(lane.account, lane.PagesWanted(info_.page_tokens));

@@ -1,8 +1,7 @@
-// Tickets: numbers the operations in the order in which they were asked for, and tells fences when
-// every operation before them has ended.
+// Tickets: numbers the operations in the order in which they were requested, and signals a fence
+// when every operation before it has ended.
 //
-// Owner: the step thread. Taking a ticket costs nothing; giving one back costs a look at each fence
-// that waits.
+// Owner: the step thread. Taking a ticket is O(1); giving one back is O(fences that wait).
 #pragma once
 
 #include <cstdint>
@@ -16,12 +15,12 @@ namespace pie {
 
 class Tickets {
  public:
-  // The ticket of a new operation.
+  // Returns the ticket of a new operation.
   uint64_t Take() {
     ++open_;
     return next_++;
   }
-  // A place behind all tickets, for an operation that goes on and keeps its ticket.
+  // A place after all tickets, for an operation that goes on and keeps its ticket.
   uint64_t TakePlace() { return next_++; }
   // The operation with this ticket has ended.
   void GiveBack(uint64_t ticket) {
@@ -31,9 +30,9 @@ class Tickets {
     }
   }
 
-  // The fence waits for every operation whose ticket was taken before.
+  // Makes the fence wait for every operation whose ticket was taken before.
   void Await(std::shared_ptr<Fence> fence) { fences_.push_back({std::move(fence), next_, open_}); }
-  // Signals the fences that wait for nothing any more.
+  // Signals the fences that wait for no operation any more.
   void SignalFences() {
     std::erase_if(fences_, [](const Pending& pending) {
       if (pending.left > 0) return false;
@@ -45,8 +44,8 @@ class Tickets {
  private:
   struct Pending {
     std::shared_ptr<Fence> fence;
-    uint64_t ticket = 0;  // the next one that was free
-    uint64_t left = 0;    // operations before it that have not ended
+    uint64_t ticket = 0;  // the first ticket that was not taken yet
+    uint64_t left = 0;    // operations before the fence that have not ended
   };
 
   std::vector<Pending> fences_;

@@ -1,4 +1,4 @@
-// What a client may ask for once it is authenticated.
+// The requests of a client that is authenticated.
 #include <utility>
 
 #include "base/utf8.h"

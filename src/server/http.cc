@@ -116,7 +116,7 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
   auto found = FindAnswer(service, door, asked);
   const std::string_view reader = service.web.ReaderOf(asked);
   if (auto* refusal = std::get_if<HttpAnswer>(&found); refusal != nullptr && !reader.empty()) {
-    // Else the page could not read why it is refused.
+    // Without this header, the page could not read why its request is refused.
     refusal->headers.emplace_back("Access-Control-Allow-Origin", reader);
     refusal->headers.emplace_back("Vary", "Origin");
   }

@@ -21,7 +21,8 @@ struct HttpAnswer {
   std::string type = "text/plain; charset=utf-8";
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
-  // The body, if it is a file of the page, which lives as long as the service: it is not copied.
+  // The body, if it is a file of the page. It is not copied, because the file lives as long as the
+  // service.
   std::string_view file = {};
   std::string_view content() const { return file.empty() ? std::string_view(body) : file; }
 };

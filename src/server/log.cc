@@ -11,7 +11,7 @@
 namespace pie::server {
 namespace {
 
-constexpr size_t kRecordBytes = 64;  // of a record besides its event and its fields, roughly
+constexpr size_t kRecordBytes = 64;  // rough size of a record besides its event and its fields
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning", "error"};
 
 std::string Now() {

@@ -8,7 +8,7 @@
 namespace pie::server {
 namespace {
 
-// What is written for this text of a stranger.
+// Returns the log line for a text that came from a client.
 std::string Logged(const std::string& text, bool json) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
   Log log({.json = json, .file = file.get()});

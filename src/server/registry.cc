@@ -64,7 +64,7 @@ class Statement {
   int bound_ = 0;
 };
 
-// Without its manifest.
+// Returns the entry without its manifest.
 InstalledProgram Row(Statement& row) {
   return {.name = row.GetText(0),
           .version = row.GetText(1),

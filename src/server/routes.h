@@ -15,7 +15,7 @@ struct Route {
   std::string program;
   std::string target;          // the path and query that the inferlet sees
   std::string prefix;          // the beginning of the paths that the inferlet answers
-  bool shares_origin = false;  // whoever may install an inferlet chooses what is below /apps/
+  bool shares_origin = false;  // a user who may install an inferlet chooses what is below /apps/
 };
 
 class Routes {

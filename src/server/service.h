@@ -13,6 +13,7 @@
 #include "host/engine.h"
 #include "host/users.h"
 #include "server/auth.h"
+#include "server/client_turns.h"
 #include "server/limits.h"
 #include "server/log.h"
 #include "server/mcp_relay.h"
@@ -20,7 +21,6 @@
 #include "server/programs.h"
 #include "server/routes.h"
 #include "server/sessions.h"
-#include "server/turns.h"
 #include "server/web_access.h"
 
 namespace pie::server {
@@ -83,10 +83,10 @@ struct Service {
   Log& log;
   const Limits limits;
   const Post post;
-  Turns turns;  // in which messages are handled; IO thread
+  ClientTurns turns;  // in which messages are handled; IO thread
   const Routes routes;
-  Policies policies;  // of documents of inferlets; IO thread
-  const Page page;    // empty: there is none
+  Policies policies;  // policies for documents of inferlets; IO thread
+  const Page page;    // empty: there is no page
   const WebAccess web;
   const std::shared_ptr<Programs> kept_programs;
   Programs& programs;

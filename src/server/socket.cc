@@ -32,7 +32,8 @@ constexpr size_t kReadBytes = 256ull << 10;  // of a message at a time
 constexpr const char* kApiKey = "x-api-key";
 constexpr size_t kMostReasonBytes = 120;    // limit of a close frame
 constexpr size_t kMostControlFrames = 100;  // of a client within a second
-// What the stream may read for one part of a message, and of a client that is sent away.
+// How many bytes the stream may read for one part of a message, and from a client that has been
+// sent away.
 constexpr size_t kAllowedForPart = 2 * kReadBytes;
 constexpr size_t kAllowedWhileClosing = 64ull << 10;
 
@@ -280,7 +281,7 @@ class SocketOn final : public Socket,
 
   void Write(HttpAnswer answer, unsigned version, bool keep, bool head) {
     struct Sending {
-      HttpAnswer answer;  // has the body of the response
+      HttpAnswer answer;  // holds the body of the response
       http::response<http::span_body<const char>> response;
     };
     auto sending = std::make_shared<Sending>(std::move(answer));
@@ -339,7 +340,7 @@ class SocketOn final : public Socket,
     if (closing_) return;
     const bool whole = ws_.is_message_done();
     if (!connection_->Receiving(buffer_.size())) {
-      return Close("your clients send more at the same time than there is memory for");
+      return Close("the messages that your clients are sending need more memory than is left");
     }
     if (whole && !ws_.got_binary()) {
       return Close("messages must be binary frames of MessagePack");

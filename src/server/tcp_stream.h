@@ -1,9 +1,9 @@
 // TcpStream: a TCP stream whose reads can be limited. ReadAllowance: how much may be read.
 //
-// Beast reads some things by itself, without coming back to the code that lets users take turns:
-// fragments without content, control frames, and all that a client sends after it was sent away.
-// So each time that a part of a message is wanted, the stream may read a certain number of bytes
-// for it, which is far more than the part takes. What comes beyond that is read slowly.
+// Beast reads some things by itself, without returning to the code that lets users take turns:
+// empty fragments, control frames, and everything that a client sends after it was sent away. So
+// for each part of a message, the stream may read a certain number of bytes, which is far more than
+// the part takes. Bytes beyond that number are read slowly.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -17,18 +17,18 @@ namespace pie::server {
 // A RatePolicy of Beast. IO thread.
 class ReadAllowance {
  public:
-  static constexpr size_t kPerSecond = 4ull << 10;  // beyond the allowance
+  static constexpr size_t kPerSecond = 4ull << 10;  // read beyond the allowance
 
   void Allow(size_t bytes) { left_ = bytes; }
 
-  // Called by the stream.
+  // The stream calls these.
   size_t available_read_bytes() const { return left_; }
   void transfer_read_bytes(size_t bytes) {
     if (left_ != kNoLimit) left_ -= bytes < left_ ? bytes : left_;
   }
   size_t available_write_bytes() const { return kNoLimit; }
   void transfer_write_bytes(size_t) {}
-  // Called once in a second while a read waits.
+  // Called once a second while a read waits.
   void on_timer() {
     if (left_ < kPerSecond) left_ = kPerSecond;
   }

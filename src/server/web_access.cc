@@ -10,12 +10,13 @@ namespace pie::server {
 namespace {
 
 constexpr size_t kMostNamedBytes = 128;  // of a header's value in an error
-// Clients choose the address and the inferlet of a policy, so few are kept, and of short addresses.
+// A client chooses the address and the inferlet of a policy, so only a few policies are kept, and
+// only for short addresses.
 constexpr size_t kMostPolicies = 256;
 constexpr size_t kMostPolicyKeyBytes = 512;
 
-// For documents whose place a policy cannot name. Without allow-same-origin they have an origin of
-// their own, and none of the server's answers can be read.
+// The policy for documents at an address that a policy cannot name. Without allow-same-origin, they
+// have an origin of their own, so they cannot read the server's answers.
 constexpr std::string_view kSandbox =
     "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads";
 
@@ -79,7 +80,8 @@ bool IsAddress(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), &parsed) == 1;
 }
 
-// Whether a policy can name it: policies know no IPv6 addresses, and some characters end a name.
+// Whether a policy can name the host: policies accept no IPv6 addresses, and some characters end a
+// name.
 bool CanBeNamed(std::string_view place) {
   return !place.empty() && std::ranges::all_of(place, [](char c) {
     const char lower = static_cast<char>(c | 0x20);
@@ -108,7 +110,7 @@ std::string WebAccess::RefusalOf(const Asked& asked) const {
   if (!browser) return {};
   if (!IsNameOfServer(asked.host)) {
     return fmt::format(
-        "this server does not know itself as '{}'. Without authentication it answers to "
+        "this server has no name '{}'. Without authentication it answers to "
         "addresses, to localhost and to the names in server.allowed_hosts of its config",
         HostOf(asked.host).substr(0, kMostNamedBytes));
   }
@@ -178,7 +180,8 @@ std::string WebAccess::NamedPlaceOf(const Asked& asked) const {
   if (!asked.target.starts_with('/')) return {};
   if (IsThisMachine(address)) return fmt::format("http://localhost{}{}", port, asked.target);
   const auto name = std::ranges::find_if(options_.hosts, [](const std::string& host) {
-    const bool is_address = IsAddress(host) || host.contains(':');  // also one without brackets
+    // The address may be written without brackets.
+    const bool is_address = IsAddress(host) || host.contains(':');
     return CanBeNamed(host) && !is_address && !IsLocalName(host);
   });
   if (name == options_.hosts.end()) return {};

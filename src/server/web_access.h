@@ -43,9 +43,9 @@ class WebAccess {
   // Returns the origin whose page may read the response. Empty: none but that of the server.
   std::string_view ReaderOf(const Asked& asked) const;
   bool Trusts(std::string_view program) const;
-  // Where a browser that opens a document at an IPv6 address should go instead, because a policy
-  // cannot name that address: from the loopback to localhost, and from others to the first name in
-  // the options. Empty: it may stay.
+  // Returns the address to which a browser that opens a document at an IPv6 address is redirected,
+  // because a policy cannot name that address: localhost instead of the loopback, and otherwise the
+  // first name in the options. Empty: it is not redirected.
   std::string NamedPlaceOf(const Asked& asked) const;
 
  private:
@@ -55,10 +55,10 @@ class WebAccess {
 
 // How the response of an inferlet is changed before it is sent.
 struct HeadGuard {
-  // Whoever may install an inferlet chose it, and it shares the origin of the server's page. It may
-  // not set what belongs to the whole origin.
+  // A user who may install inferlets chose the response, and it shares the origin of the server's
+  // page. So it may not set headers that act on the whole origin.
   bool shares_origin = false;
-  // The Content-Security-Policy that is added. Null: none.
+  // The Content-Security-Policy that is added to the response. Null: none.
   std::shared_ptr<const std::string> policy = {};
   std::string reader = {};  // the origin whose page may read the response
 };
@@ -67,8 +67,9 @@ struct HeadGuard {
 // servers.
 std::string PolicyOf(const Asked& asked, std::span<const std::string> prefixes);
 
-// The policies of documents. A policy lists all prefixes of the config, so it is made once for each
-// address of the server and each inferlet, and kept while there are few of them. IO thread.
+// The policies of documents. A policy lists all route prefixes of the config, so it is made once
+// for each address of the server and each inferlet, and kept as long as there are few of them. IO
+// thread.
 class Policies {
  public:
   explicit Policies(std::vector<std::string> prefixes) : prefixes_(std::move(prefixes)) {}

@@ -109,7 +109,7 @@ TEST(WebAccessTest, APolicyIsMadeOnceForAnAddressAndAnInferlet) {
   EXPECT_NE(*policies.Of(asked, "/apps/b"), *policy);
   EXPECT_NE(*policies.Of({.host = "localhost:81"}, "/apps/a"), *policy);
   EXPECT_NE(*policies.Of({.host = "localhost:80", .secure = true}, "/apps/a"), *policy);
-  // Addresses that clients make up do not gather.
+  // Addresses that clients invent do not accumulate in the cache.
   for (int i = 0; i < 1'000; ++i) {
     const std::string host = fmt::format("h{}", i);
     const auto one = policies.Of({.host = host}, "/apps/a");

@@ -32,7 +32,7 @@ class ChatDecoder {
   // Delta.
   Result<Event> Feed(std::span<const uint32_t> tokens);
   void Reset();
-  // Bytes of text that the decoder keeps.
+  // How many bytes of text the decoder keeps.
   size_t bytes() const { return text_.size() + unsent_.size() + partial_.size(); }
 
  private:

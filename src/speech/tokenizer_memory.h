@@ -1,4 +1,4 @@
-// Private to this folder.
+// ReturnFreedMemory, for the sources of this folder that load tokenizers.
 #pragma once
 
 #include <malloc.h>

@@ -76,8 +76,8 @@ class Runtime {
   ~Runtime();
 
   // Checks the component, compiles it or finds its code in the cache, and links it. Calls
-  // `on_compile` on this thread if it has to compile. The space that the code takes in the cache
-  // counts for the user `owner`.
+  // `on_compile` on this thread if it has to compile. The code's size in the cache counts for the
+  // user `owner`.
   Result<std::shared_ptr<Program>> Load(std::string_view component, std::string_view owner,
                                         const std::function<void()>& on_compile) {
     return Load(component, owner, true, on_compile);
@@ -153,7 +153,7 @@ class Program {
   // Whether it runs on code of the quick compiler, and better code can be made.
   bool wants_optimising() const;
   // Compiles its component again for the user `owner`, with the optimising compiler, and blocks
-  // meanwhile. False: it keeps the code that it has.
+  // meanwhile. Returns false if the program keeps its present code.
   bool Optimise(std::string_view component, std::string_view owner);
 
  private:
@@ -162,8 +162,8 @@ class Program {
   const pie_bridge::Program* raw_;
 };
 
-// What the command `compile-component` of the compiler's program does. `arguments` are what follows
-// the name of the command. Returns the exit code of the process.
+// Runs the command `compile-component` of the compiler's program. `arguments` follow the name of
+// the command. Returns the exit code of the process.
 int CompileMain(const std::vector<std::string>& arguments);
 inline constexpr std::string_view kCompileCommand = "compile-component";
 

@@ -138,7 +138,7 @@ Task<Result<void>> CheckPasses(Faults& faults) {
   co_return {};
 }
 
-// Negative numbers are errors, of every type and also when they are not known to the compiler.
+// Negative numbers of every type are errors, also when the compiler does not know their values.
 Task<Result<void>> CheckNegativeNumbers(Faults& faults) {
   const auto says = [&](const auto& result, const std::string& text) {
     faults.Expect(!result && result.error() == text, text);
@@ -192,7 +192,7 @@ Task<Result<void>> CheckTwoDrafters(Faults& faults) {
   co_return {};
 }
 
-// What a tool whose schema cannot be enforced gives, and lists in braces.
+// Checks the error for a tool whose schema cannot be enforced, and tools that are listed in braces.
 Task<Result<void>> CheckTools(Faults& faults) {
   const std::string wrong = R"({"name": "add", "parameters": {"type": "object", "properties": 7}})";
   const std::string right =

@@ -37,7 +37,7 @@ Result<void> TakesAndReturnsNothing() {
   return {};
 }
 
-// What a program is given and what it returns, as texts.
+// The input of a program and its return value, as texts.
 void CheckTexts(Faults& faults) {
   const auto text = [](const Result<std::string>& returned) { return returned.value_or("error"); };
   faults.Expect(text(inferlet::detail::Call(&ReturnsNothing, "{}")).empty(),
@@ -69,17 +69,18 @@ void CheckTexts(Faults& faults) {
   return Deeper(more) + std::to_string(more.size());
 }
 
-// Inlined wherever it is called: the line of the call is that of the caller's frame.
+// Inlined wherever it is called. The backtrace names the calling line in the caller's frame.
 inline int Unwrapped(const std::optional<int>& number) {
-  return *number;  // crash: optional
+  return *number;  // `crash` is optional
 }
 
-// An instruction that traps. The compiler of the engine may make one of a condition and a trap.
+// An instruction that traps. The engine's compiler may turn a condition and a trap into one
+// instruction.
 [[gnu::noinline]] void Trap() {
   __builtin_trap();  // crash: trap
 }
 
-// Ends the run in the way that it is told.
+// Ends the run in the requested way.
 Result<Json> Crash(const std::string& how) {
   std::vector<int> numbers{1, 2};
   if (how == "abort") {

@@ -51,7 +51,7 @@ def test_an_exception_of_the_library_is_told_with_the_function_that_caused_it():
 
 
 def line_of(crash: str) -> str:
-    """The place in the sources of what ends a run."""
+    """Returns the line of the source that ends a run in this way."""
     lines = (HERE / "main.cpp").read_text().splitlines()
     numbers = [n for n, line in enumerate(lines, 1) if line.endswith(f"// crash: {crash}")]
     assert len(numbers) == 1, crash

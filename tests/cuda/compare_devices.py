@@ -94,7 +94,7 @@ class Places:
 
 
 def run(places: Places, device: str, guest: str, given: dict[str, object]) -> tuple[bool, str]:
-    """`pie run` of a guest: whether it succeeded, and what it returned or said."""
+    """Runs a guest by `pie run`. Returns whether it succeeded, and its return value or error."""
     name, _, language = guest.rpartition("-")
     command = [
         places.pie,

@@ -38,14 +38,14 @@ ln -s pts/ptmx "$root/dev/ptmx"
 touch "$root/dev/console"
 mount --bind "$(tty)" "$root/dev/console"
 
-# Of all units, only those that the service is ordered after, so nothing else is started.
+# Only the units after which the service is ordered exist, so systemd starts nothing else.
 for wants in "$root"/lib/systemd/system/*.wants "$root"/etc/systemd/system; do
   mount -t tmpfs tmpfs "$wants"
 done
 ln -s /dev/null "$root/etc/systemd/system/systemd-remount-fs.service"
 printf '[Manager]\nDefaultStandardOutput=tty\n' >"$root/etc/systemd/system.conf"
 
-# What the guide "Installing" does.
+# These are the steps of the guide "Installing".
 mkdir -p "$root/opt/pie" "$root/etc/pie"
 mount --bind "$folder/installed" "$root/opt/pie"
 echo 'pie:x:997:997::/var/lib/pie:/usr/sbin/nologin' >>"$root/etc/passwd"

@@ -83,7 +83,7 @@ def prose(page: Path) -> str:
 
 
 def marked(page: str, mark: str) -> str:
-    """What stands between `<!-- mark -->` and its end."""
+    """Returns the text between `<!-- mark -->` and its end."""
     end = mark.split(":")[0].split()[0]
     found = re.search(rf"<!-- {re.escape(mark)} -->\n(.*?)<!-- /{end} -->", text_of(page), re.S)
     assert found, f"{page} has no {mark!r}"

@@ -126,7 +126,7 @@ def test_wheels(package, tmp_path):
 
 
 def unpacked_npm_package(source: Path, folder: Path) -> Path:
-    """What npm would publish, unpacked where Node looks for packages."""
+    """The files that npm would publish, unpacked where Node looks for packages."""
     path = f"{node_modules() / '.bin'}:{os.environ['PATH']}"  # packing needs tsc
     pack = ["npm", "pack", "--silent", "--pack-destination", folder]
     run(pack, cwd=source, env={**os.environ, "PATH": path})
@@ -172,7 +172,7 @@ def test_the_rust_package_of_the_client(tmp_path):
     (archive,) = (tmp_path / "package").glob("pie-client-*.crate")
     folder = unpacked_crate(archive, tmp_path)
     assert (folder / "README.md").is_file() and (folder / "LICENSE").is_file()
-    # What the tests of the clients have compiled is used again.
+    # The files that the tests of the clients have compiled are used again.
     env = {**os.environ, "CARGO_TARGET_DIR": str(cache_dir("cargo/client-rust"))}
     run(["cargo", "build", "--release", "--offline", "--quiet", "--examples"], cwd=folder, env=env)
 

@@ -21,7 +21,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MACHINE = Path(__file__).with_name("systemd_machine.sh")
 CGROUPS = Path("/sys/fs/cgroup/systemd")
-LIMIT_S = 300  # long enough that the test fails only if something hangs
+LIMIT_S = 300  # so long that the test fails only if something hangs
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0
@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 class Machine:
-    """Runs systemd with the unit. What systemd says gathers in `said`."""
+    """Runs systemd with the unit, and collects systemd's output in `said`."""
 
     def __init__(self, folder: Path, prefix: Path, config: Path) -> None:
         self.said = ""
@@ -62,11 +62,11 @@ class Machine:
             while data := os.read(terminal, 4096):
                 self.said += data.decode(errors="replace")
         except OSError:
-            pass  # the machine is off
+            pass  # the machine has been shut down
         os.close(terminal)
 
     def systemd(self) -> int:
-        """The process that is number 1 in the machine."""
+        """Returns the process that has the number 1 inside the machine."""
         pid = self.process.pid
         return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
@@ -82,7 +82,7 @@ class Machine:
         self.process.wait(LIMIT_S)
 
     def close(self) -> None:
-        self.process.kill()  # and with it, all processes of the machine
+        self.process.kill()  # this ends all processes of the machine, too
         self.process.wait()
         self._reader.join()
         folders = [self.cgroup, *(f for f in self.cgroup.rglob("*") if f.is_dir())]
@@ -150,7 +150,7 @@ def test_the_unit_serves_a_generation_and_stops(machine, port, tmp_path):
     assert ask(machine, port)
     engine = Path(f"/proc/{machine.engine()}")
     status = dict(re.findall(r"(\w+):\s*(.*)", (engine / "status").read_text()))
-    # What the unit takes away from the service.
+    # The unit takes these permissions away from the service.
     assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
     assert set(status["CapBnd"]) == set(status["CapEff"]) == {"0"}
     assert status["Uid"].split() == ["997"] * 4
@@ -163,7 +163,7 @@ def test_the_unit_serves_a_generation_and_stops(machine, port, tmp_path):
     assert "rw" in mounts["/tmp"], mounts
     (tmp_path / "seen").touch()
     assert not (engine / "root" / tmp_path.relative_to("/")).exists()
-    # What it keeps: its programs, and code that its compiler made under the same restrictions.
+    # The service keeps its programs, and code that its compiler made under the same restrictions.
     assert any((engine / "root/var/lib/pie").iterdir())
     assert list((engine / "root/var/cache/pie").rglob("*.cwasm"))
     machine.halt()

@@ -153,7 +153,7 @@ TEST_F(Availability, TokensOfSuspendedContextsAreCharged) {
   options.limits.max_inferlet_bytes = 8 << 20;
   StartEngine(std::move(options), {.total_pages = 512});
   Beside([&] { Attack("hoard_tokens", 64); });
-  // A thousand tokens take 20 KiB or more, so the limit is met after a few hundred contexts.
+  // A thousand tokens take at least 20 KiB, so the limit is reached after a few hundred contexts.
   EXPECT_GE(engine_->users().totals().memory->used(), 7u << 20);
   EXPECT_LE(engine_->users().totals().memory->used(), 10u << 20);
   EXPECT_LT(engine_->stats().sequences, 1'000u);

@@ -171,7 +171,7 @@ TEST_F(Compilers, CodeInTheCacheCountsForItsUser) {
     }
     return found;
   };
-  // Returns the owners in the names of the entries that a user's compilation makes.
+  // Returns the owners in the names of the cache entries that a user's compilation makes.
   const auto owners_of = [&](std::string_view user, std::string component) {
     const auto before = entries();
     // The cache may have the component from an earlier run.

@@ -1,4 +1,4 @@
-// Attacks that repeat something small as often as they can: messages, timers, launches, forks,
+// Attacks that repeat a small operation as often as they can: messages, timers, launches, forks,
 // chains.
 #include "availability.h"
 
@@ -11,7 +11,7 @@ class Storms : public Availability,
 
 TEST_P(Storms, HoldUpNobody) {
   const auto [mode, n] = GetParam();
-  // A batch takes longer on the device than the engine's work for it, as on a real one.
+  // A batch takes longer on this device than the engine's work for it, as on a real device.
   StartEngine({}, {.max_batch_members = 64, .latency_us = 200});
   Beside([&] {
     for (int i = 0; i < 6; ++i) Attack(mode, n);

@@ -19,7 +19,7 @@ def test_hostile_guests(tmp_path: Path) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=900,  # long enough that it fails only if something hangs
+        timeout=900,  # so long that the test fails only if something hangs
         check=False,
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]

@@ -1,4 +1,4 @@
-"""The HTTP inferlet of tests/serve/http on a server, and a client that asks it."""
+"""A server with the HTTP inferlet of tests/serve/http, and a client of that inferlet."""
 
 from __future__ import annotations
 

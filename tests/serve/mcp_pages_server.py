@@ -13,7 +13,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 TOOLS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-TOOLS_OF_A_PAGE = 3 if TOOLS < 100 else 100  # a client reads few pages
+TOOLS_OF_A_PAGE = 3 if TOOLS < 100 else 100  # a client reads only a few pages
 
 
 async def tools(_, params) -> types.ListToolsResult:

@@ -21,7 +21,9 @@ WEATHER = {
 
 
 def counts(usage) -> dict[str, int]:
-    """The counts of a request, without the cached tokens, which depend on earlier requests."""
+    """Returns the token counts of a request, without the cached tokens, which depend on earlier
+    requests.
+    """
     return usage.model_dump(exclude={"prompt_tokens_details"})
 
 

@@ -29,7 +29,7 @@ def install(server: Serving, token: str | None = None) -> None:
 
 
 class Watched:
-    """A page, and everything that it complained about."""
+    """A page in the browser, and all errors that it has logged."""
 
     def __init__(self, context, server: Serving) -> None:
         self.page = context.new_page()
@@ -56,7 +56,7 @@ class Watched:
 
 @contextmanager
 def visiting(chromium) -> Iterator[Callable[..., Watched]]:
-    """Opens pages, each in a profile of its own. None may complain."""
+    """Opens pages, each in its own browser profile. No page may log an error."""
     contexts, pages = [], []
 
     def go(server: Serving, **options) -> Watched:
@@ -73,7 +73,7 @@ def visiting(chromium) -> Iterator[Callable[..., Watched]]:
 
 @contextmanager
 def connected(server: Serving, user: str = "local", token: str | None = None) -> Iterator:
-    """Another client of the same server, and what runs its coroutines."""
+    """Another client of the same server, and the thread that runs its coroutines."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -95,7 +95,7 @@ def connected(server: Serving, user: str = "local", token: str | None = None) ->
 
 @contextmanager
 def running(server: Serving, user: str = "local", token: str | None = None, **more) -> Iterator:
-    """The slow program runs meanwhile, launched by another client."""
+    """Another client has launched the slow program, which runs meanwhile."""
     with connected(server, user, token) as (client, on):
         process = on(client.launch("watched", json.dumps({**SLOW, **more})))
 

@@ -1,9 +1,10 @@
-"""Sends one kind of nuisance over many connections, as fast as the server takes it.
+"""Floods a server with messages of one kind over many connections, as fast as the server reads
+them.
 
-    storms.py MODE PORT CONNECTIONS
+storms.py MODE PORT CONNECTIONS
 
-It prints a line when all connections are open, and goes on until it is killed. A connection that
-the server closes is opened again.
+Prints a line when all connections are open, and goes on until it is killed. A connection that the
+server closes is opened again.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def begin_with(opened: socket.socket, head: bytes) -> socket.socket:
     return opened
 
 
-# How a connection is opened, and what is sent on it again and again.
+# How a connection is opened, and the bytes that are sent on it again and again.
 MODES: dict[str, tuple[Callable[[int], socket.socket], Callable[[], Iterator[bytes]]]] = {
     "watch": (
         connect,
@@ -135,7 +136,7 @@ class Connection:
         selector.register(self.socket, wants, data=self)
 
     def go_on(self, events: int) -> bool:
-        """Whether the connection is still there."""
+        """Returns whether the connection is still open."""
         with contextlib.suppress(BlockingIOError):
             if events & selectors.EVENT_READ and not self.socket.recv(1 << 16):
                 return False

@@ -113,7 +113,7 @@ def test_tools_of_the_configuration(tmp_path):
 
 
 def test_many_tools(tmp_path):
-    """As many as the inferlet of the OpenAI API takes."""
+    """The inferlet of the OpenAI API accepts the same number."""
     pages = ROOT / "tests/serve/mcp_pages_server.py"
     server = f'[mcp.NAME]\ncommand = "{sys.executable}"\nargs = ["{pages}", "NUMBER"]\n'
     many, more = (
@@ -357,14 +357,14 @@ say = "Here I am."
 
 
 def test_thinking_is_switched(tmp_path):
-    """The dummy's template has a switch, as Qwen3's, and no grades."""
+    """The dummy's template has a switch, as Qwen3's, and no levels of thinking."""
     chat = start(tmp_path)
     typed = "/think off\nHello\n/think on\n/think high\n/new\n/think often\nHello\n"
     said, errors = chat.communicate(typed, LIMIT_S)
     assert chat.returncode == 0, errors
     notes = ("no thoughts from the next turn on\n", "\nthoughts from the next turn on\n")
     assert all(note in said for note in notes), said
-    assert "this model knows no grades" in said
+    assert "this model has no levels of thinking" in said
     assert "/think takes on, off, low, medium or high, not often" in said
 
 

@@ -54,7 +54,7 @@ def test_a_daemon_is_listed_and_stopped(web, on):
 
 
 def test_a_daemon_is_restarted(web, on):
-    """The newest version answers, on the same port; what was being answered is cancelled."""
+    """The newest version answers on the same port. Requests in flight are cancelled."""
     manifest = MANIFEST.replace('"http-echo"', '"http-again"')
 
     async def talk():
@@ -114,7 +114,7 @@ def test_a_stopped_daemon_takes_no_request_on_an_open_connection(web, on):
                 with pytest.raises(ConnectionError):
                     idle.request("GET", "/about")
                     idle.getresponse()
-                # The request that was being answered goes on to its end.
+                # A request that is being answered is completed.
                 while piece := busy.recv(4096):
                     heard += piece
                 assert b"data: 2" in heard and heard.endswith(b"0\r\n\r\n")

@@ -88,7 +88,10 @@ def test_long_names_are_refused(attacked, on, kind):
 
 
 def test_a_client_that_takes_no_events_holds_up_nobody(start, on):
-    """Responses are sent before events, so a client can launch without end and take no event."""
+    """Responses are sent before events, so a client can launch without end and take no event. The
+    test has a server of its own, because ended processes whose end no client has seen stay for a
+    while.
+    """
     # A server of its own: the processes whose end nobody has seen stay for a while.
     attacked = start(config="[server]\ndrain_secs = 2\n")
 
@@ -342,7 +345,7 @@ def test_a_flood_of_control_frames_ends_the_connection(attacked, on):
 
 
 def open_websocket(port: int) -> socket.socket:
-    """A connection that may send frames as it likes."""
+    """A connection on which the test can send any frames."""
     key = base64.b64encode(os.urandom(16)).decode()
     connection = socket.create_connection(("127.0.0.1", port))
     connection.sendall(
@@ -354,12 +357,12 @@ def open_websocket(port: int) -> socket.socket:
     return connection
 
 
-TAKEN_MOST = 24 * MIB  # what the buffers of the system may hold for a connection
+TAKEN_MOST = 24 * MIB  # bytes that the system's buffers may hold for a connection
 
 
 def taken_of(connection: socket.socket, frames: bytes) -> int:
-    """Sends these frames again and again. Returns how many bytes were taken until the connection
-    was broken, or nothing was taken for a while, or it was far too much."""
+    """Sends these frames again and again. Returns how many bytes the server read until it closed
+    the connection, stopped reading for a while, or read far too much."""
     connection.settimeout(2)
     taken = 0
     with contextlib.suppress(OSError):
@@ -370,7 +373,7 @@ def taken_of(connection: socket.socket, frames: bytes) -> int:
 
 @pytest.mark.parametrize("after", ["refusal", "nothing"])
 def test_floods_that_make_no_message_are_hardly_read(start, on, after):
-    """Users take turns by message, so what is no message must not take the server's time."""
+    """Users take turns by message, so frames without a message must not take the server's time."""
     server = start(config="[server]\nauth_timeout_secs = 3\n")
 
     def flood() -> int:
@@ -458,8 +461,8 @@ def test_a_flood_of_handshakes_holds_up_nobody(start, on, tmp_path):
                 finished += 1
                 writer.transport.abort()
 
-    # How long a client waits is counted in handshakes of the flood: FLOOD of them always wait.
-    # On a machine that is busy with something else, everything takes longer, but the order is the
+    # The test measures how long a client waits in handshakes of the flood: FLOOD handshakes always
+    # wait. On a machine that is busy with other work, everything takes longer, but the order is the
     # same.
     async def handshakes_during(work) -> int:
         before = finished
@@ -474,7 +477,7 @@ def test_a_flood_of_handshakes_holds_up_nobody(start, on, tmp_path):
             flood = [asyncio.create_task(begin_handshakes(stop)) for _ in range(FLOOD)]
             while finished < FLOOD:
                 await asyncio.sleep(0.01)
-            # A client that is connected does not wait for handshakes.
+            # A client that is already connected does not wait for handshakes.
             pings = [await handshakes_during(neighbour.ask("ping")) for _ in range(100)]
             for _ in range(20):
                 await generate(neighbour)

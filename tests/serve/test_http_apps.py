@@ -1,4 +1,4 @@
-"""HTTP inferlets under /apps/ of the server's port: requests and answers, good and malformed."""
+"""HTTP inferlets under /apps/ on the server's port: valid and malformed requests and answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of browsers that reach HTTP inferlets: origins, names of hosts, documents of inferlets."""
+"""Browser pages that send requests to HTTP inferlets: origins, host names, documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def web(start):
 def test_a_page_of_another_origin_is_refused(web):
     assert ask(web.port, "GET", ABOUT, Origin="https://evil.example")[0] == 403
     assert ask(web.port, "GET", ABOUT, Origin="http://localhost:3000")[0] == 200
-    # Browsers name no origin when a page of another site loads an image.
+    # A browser sends no Origin header when a page of another site loads an image.
     image = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
     assert ask(web.port, "GET", ABOUT, **image)[0] == 403
     link = {**image, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
@@ -53,7 +53,7 @@ def test_a_name_that_leads_here_is_refused(web, start, on):
 
 
 def test_documents_of_inferlets_have_a_policy(web, start):
-    """They share the origin of the server's page, and must not act as its user."""
+    """These documents share the origin of the server's page, and must not act as its user."""
     status, headers = headers_of(web.port, "GET", "/apps/http-echo/page")
     sent = dict(headers)
     assert status == 200 and sent["content-type"] == "text/html"
@@ -68,7 +68,7 @@ def test_documents_of_inferlets_have_a_policy(web, start):
 
 
 def test_a_document_at_the_ipv6_loopback_moves_to_localhost(web):
-    """No policy can name [::1], so its scripts could not send a request there."""
+    """No policy can name [::1], so a document's scripts could not send a request there."""
     host = {"Host": f"[::1]:{web.port}"}
     opened = {**host, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     status, headers = headers_of(web.port, "GET", "/apps/http-echo/page?a=b", **opened)
@@ -78,7 +78,9 @@ def test_a_document_at_the_ipv6_loopback_moves_to_localhost(web):
 
 
 def test_documents_of_inferlets_in_a_browser(web, start):
-    """Their scripts reach the inferlet, and nothing that belongs to the server's page."""
+    """A document's scripts can send requests to the inferlet, and to nothing that belongs to the
+    page.
+    """
     script = "(path) => fetch(path, {method: 'POST', headers: {'content-type': 'application/json'},"
     script += " body: '{}'}).then((answer) => answer.text(), () => 'refused')"
     connect = (
@@ -95,7 +97,7 @@ def test_documents_of_inferlets_in_a_browser(web, start):
         assert page.evaluate(script, "/metrics") == "refused"
         assert page.evaluate(connect, "/") == "refused"
         assert page.evaluate(connect, "/apps/http-echo/") == "refused"
-        # Nor by way of another document of this origin.
+        # They cannot do it through another document of this origin either.
         for path in ("/metrics", "/nothing", "/"):
             through = f"() => {{ window.other = open('{path}') }}"
             with page.expect_popup() as other:

@@ -1,4 +1,4 @@
-"""HTTP requests that inferlets make: the config lists the hosts that they may reach."""
+"""HTTP requests of inferlets: the config lists the hosts to which they may be sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from http_apps import ask, with_http
 
 @pytest.fixture(scope="module")
 def upstream():
-    """A server of this machine that inferlets may or may not reach."""
+    """A server on this machine; some tests allow inferlets to send requests to it, some do not."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -46,7 +46,9 @@ def upstream():
 
 @pytest.fixture(scope="module")
 def web(start, upstream):
-    """A server with the program of these tests, which may reach one port of this machine."""
+    """A server with the program of these tests. The program may send requests to one port of this
+    machine.
+    """
     config = f'[runtime.http]\nallow = ["127.0.0.1:{upstream}"]\nmax_response_mb = 8\n'
     return with_http(start(config=config))
 
@@ -77,7 +79,7 @@ def test_an_inferlet_reaches_nothing_else(web, upstream, url):
 
 
 def private_names() -> list[str]:
-    """Names of this machine that lead to it, besides localhost."""
+    """Names that resolve to this machine, besides localhost."""
     with open("/etc/hosts") as file:
         lines = [line.split("#")[0].split() for line in file]
     names = [name for line in lines if line and line[0].startswith("127.") for name in line[1:]]

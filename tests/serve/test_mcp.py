@@ -164,7 +164,9 @@ def test_a_server_that_does_not_start(server, on):
 
 
 def test_the_frames_of_the_protocol(server, on):
-    """What the published clients see: the request's fields, and answers of every shape."""
+    """The messages that published clients receive: the request's fields, and answers of every
+    shape.
+    """
 
     async def talk():
         client = await RawClient.connect(server.uri)

@@ -1,4 +1,4 @@
-"""The OpenAI API, as the official JavaScript client of it sees it."""
+"""The OpenAI API, tested with its official JavaScript client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of chat completions that are refused, and those that change nothing."""
+"""Parameters of chat completions that are refused, and parameters that are ignored."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tool_with(**changes) -> dict:
         ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content"),
         ({"n": 129}, "n"),
         ({"unheard_of": 1}, "unheard_of"),
-        ({"max_completion_tokens": 4}, "max_tokens"),  # beside max_tokens
+        ({"max_completion_tokens": 4}, "max_tokens"),  # given together with max_tokens
         ({"logit_bias": {"1000000": 5}}, "logit_bias"),
         ({"stream_options": "usage", "stream": True}, "stream_options"),
         ({"user": 5}, "user"),

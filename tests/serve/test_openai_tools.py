@@ -1,4 +1,4 @@
-"""Structured output and tools of the OpenAI API, as the official client of it sees them."""
+"""Structured output and tools of the OpenAI API, tested with its official client."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class City(pydantic.BaseModel):
 
 
 def test_helpers_of_the_package(client, model):
-    """The client's helpers build schemas, put streams together, and read answers."""
+    """The client's helpers make schemas, assemble streams, and parse answers."""
     asked = {"model": model, "messages": CHAT}
     answer = client.chat.completions.parse(response_format=City, max_tokens=200, **asked)
     assert 0 <= answer.choices[0].message.parsed.degrees <= 40
@@ -116,7 +116,7 @@ def test_a_call_of_a_tool(client, model, stream):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_that_breaks_off_is_no_text(client, model, stream):
-    """At the limit the call is not complete: there is neither a call nor a part of it."""
+    """At the limit the call is incomplete, so the answer has neither the call nor a part of it."""
     asked = {"model": model, "messages": CHAT, "tools": [WEATHER], "tool_choice": "required"}
     answer = client.chat.completions.create(**asked, max_tokens=3, stream=stream)
     if stream:

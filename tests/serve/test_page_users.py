@@ -66,14 +66,14 @@ def test_two_users_see_their_own_things_only(guarded, visit):
         ada.page.click("#processes button")
         ada.sees("#stream", "adasword")
         ada.sees("#map-legend", "watched")
-        # Grace sees that pages are taken, and not whose they are.
+        # Grace sees that pages are in use, but not by whom.
         grace.sees("#map-legend", "other users")
         grace.sees("#processes", "Nothing of yours runs")
         everything = grace.page.content()
         for secret in ("adasword", process, "watched"):
             assert secret not in everything
         grace.view("Library")
-        grace.sees("#programs", "hello@0.1.0")  # programs are for everybody
+        grace.sees("#programs", "hello@0.1.0")  # every user sees the installed programs
 
         with connected(guarded, token=keys["grace"]) as (client, on):
             seen = on(client.ask("query", subject="watch", record=""))
@@ -109,12 +109,12 @@ def test_the_library_lists_the_users_own_things(guarded, visit):
         assert "marys" not in dorothy.page.content()
     for page in (mary, dorothy):
         page.page.get_by_role("button", name="Refresh").click()
-        page.sees("#mcp", "everybodys-server")  # a server of the config, for all users
+        page.sees("#mcp", "everybodys-server")  # a server from the config, which all users have
         page.sees("#mcp", "the engine's config")
     mary.sees("#mcp", "marys-tools")
     assert "marys" not in dorothy.page.content()
     gone = "() => !document.querySelector('#mcp').innerText.includes('marys-server')"
-    mary.page.wait_for_function(gone)  # its client has left
+    mary.page.wait_for_function(gone)  # the client of this server has disconnected
 
 
 def test_a_daemon_is_restarted_and_stopped(open_server, visit):

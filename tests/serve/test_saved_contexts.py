@@ -69,7 +69,8 @@ def test_users_have_their_own(start, on):
 def test_equal_beginnings_are_shared_by_one_user_only(start, on):
     server = start()
     on(say(server, "ada", LONG, "one"))
-    # A context that was suspended finds pages of its own. Bob's finds no more than Ada's did alone.
+    # A context that was suspended finds its own pages. Bob's context finds no more pages than Ada's
+    # found when it ran alone.
     alone = metric(server, "pie_prefix_tokens_saved_total")
     on(say(server, "bob", LONG, "one"))
     saved = metric(server, "pie_prefix_tokens_saved_total")

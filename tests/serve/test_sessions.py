@@ -1,4 +1,4 @@
-"""What a client and its process can send each other, as the guide on sessions describes it."""
+"""The messages that a client and its process exchange, as the guide on sessions describes them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Each kind of nuisance, from many connections of one user or of strangers: another user's
-generations succeed, and hardly more slowly; the server's memory stays bounded, and it stops."""
+"""Floods of each kind, over many connections of one user or of users without a name. Another user's
+generations succeed and are hardly slower; the server's memory stays bounded, and it stops in time.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ async def slowest_of(client: RawClient, generations: int) -> float:
 
 @contextlib.asynccontextmanager
 async def neighbour_of(server) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Gives a function that is called beside an attack: a neighbour's generations all succeed, and
-    take hardly longer than alone."""
+    """Returns a function that is called during an attack. It checks that all generations of another
+    user succeed, and take hardly longer than without the attack."""
     async with await RawClient.connect(server.uri, "neighbour") as neighbour:
         await install_once(neighbour, "hostile-guest", HOSTILE_MANIFEST)
         await install_once(neighbour, "serve-http-rust", HTTP_MANIFEST)
@@ -46,7 +47,7 @@ async def neighbour_of(server) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         async def is_served() -> None:
             await asyncio.sleep(0.5)
             beside = await slowest_of(neighbour, 100)
-            # The floor is for machines that are busy with something else.
+            # The minimum allows for machines that are busy with other work.
             assert beside < max(10 * alone, 1.0), (alone, beside)
 
         yield is_served

@@ -17,7 +17,7 @@ OPENAI = (ROOT / "inferlets/openai/Pie.toml").read_text()
 
 
 def answer(server: Serving, model: str) -> str:
-    """What a model says, at temperature 0."""
+    """Returns the model's answer at temperature 0."""
     body = {
         "model": model,
         "messages": [{"role": "user", "content": "Name three fruits."}],

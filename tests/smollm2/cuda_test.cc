@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "backend/cuda/cuda_backend.h"
@@ -15,18 +14,6 @@ namespace pie {
 namespace {
 
 using Logits = Player::Logits;
-
-double Divergence(const std::vector<double>& reference, const Logits& logits) {
-  const double top = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - top);
-  const double norm = top + std::log(sum);
-  double kl = 0;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    kl += std::exp(reference[i]) * (reference[i] - (logits[i] - norm));
-  }
-  return kl;
-}
 
 TEST(CudaSmolLm2, DistributionsAreThoseOfTheReference) {
   const CudaStatus status = FindCudaDevices();

@@ -1,6 +1,8 @@
 // Golden: the reference results that tests/golden/make_smollm2.py wrote, and the path of the model.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -68,6 +70,20 @@ inline std::optional<std::filesystem::path> FindSmolLm2() {
     if (file.path().extension() == ".gguf") return file.path();
   }
   return std::nullopt;
+}
+
+// The Kullback-Leibler divergence of the distribution of `logits` from a reference's, whose
+// log-probabilities are `reference`.
+inline double Divergence(const std::vector<double>& reference, const std::vector<float>& logits) {
+  const double top = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - top);
+  const double norm = top + std::log(sum);
+  double kl = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    kl += std::exp(reference[i]) * (reference[i] - (logits[i] - norm));
+  }
+  return kl;
 }
 
 }  // namespace pie

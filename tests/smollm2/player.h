@@ -23,20 +23,20 @@ class Player {
     std::vector<PageId> pages = {};
     uint32_t tokens = 0;
   };
-  struct Turn {  // tokens that a sequence gets in one step
+  struct Input {  // tokens that a sequence gets in one step
     Sequence* sequence;
     std::span<const uint32_t> tokens;
   };
 
   explicit Player(Backend& device) : device_(device) {}
 
-  // One step of all turns together; gives the logits of each turn's last token.
-  std::vector<Logits> Step(const std::vector<Turn>& turns) {
+  // Runs one step over all inputs. Returns the logits of the last token of each.
+  std::vector<Logits> Step(const std::vector<Input>& inputs) {
     Batch batch;
     batch.copies = std::exchange(copies_, {});
-    std::vector<std::vector<SampleSpec>> samples(turns.size());
-    for (size_t i = 0; i < turns.size(); ++i) {
-      const auto& [sequence, tokens] = turns[i];
+    std::vector<std::vector<SampleSpec>> samples(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto& [sequence, tokens] = inputs[i];
       const auto rows = static_cast<uint32_t>(tokens.size());
       samples[i] = {{.kind = SampleSpec::Kind::kLogits, .rows = {rows - 1}}};
       Reserve(*sequence, sequence->tokens + rows);

@@ -66,18 +66,6 @@ float Margin(const Logits& logits, uint32_t token) {
   return logits[token] - other;
 }
 
-double Divergence(const std::vector<double>& reference, const Logits& logits) {
-  const double top = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - top);
-  const double norm = top + std::log(sum);
-  double kl = 0;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    kl += std::exp(reference[i]) * (reference[i] - (logits[i] - norm));
-  }
-  return kl;
-}
-
 // All prompts are continued in one batch, each with its own choices. A choice that may differ from
 // the reference's and does is replaced by the reference's, so that every step is compared.
 TEST_F(SmolLm2, GreedyContinuationsAreThoseOfTheReference) {
@@ -94,7 +82,7 @@ TEST_F(SmolLm2, GreedyContinuationsAreThoseOfTheReference) {
   uint32_t near = 0;
   uint32_t differ = 0;
   for (size_t step = 0; step < golden_->prompts[0].greedy.size(); ++step) {
-    std::vector<Player::Turn> turns;
+    std::vector<Player::Input> inputs;
     for (size_t i = 0; i < count; ++i) {
       const Golden::Prompt& prompt = golden_->prompts[i];
       const uint32_t expected = prompt.greedy[step];
@@ -107,9 +95,9 @@ TEST_F(SmolLm2, GreedyContinuationsAreThoseOfTheReference) {
       near += prompt.margins[step] <= kMarginError ? 1 : 0;
       differ += Best(logits[i]) != expected ? 1 : 0;
       ++steps;
-      turns.push_back({&sequences[i], {&prompt.greedy[step], 1}});
+      inputs.push_back({&sequences[i], {&prompt.greedy[step], 1}});
     }
-    logits = player.Step(turns);
+    logits = player.Step(inputs);
   }
   // Near ties must not be decided at random, which would get half of them wrong.
   EXPECT_LE(differ, steps / 50);
@@ -219,22 +207,22 @@ TEST_F(SmolLm2Invariance, TheRestOfTheBatchChangesNothing) {
     const std::vector<Tokens> prompts = Prompts();
     std::vector<Player::Sequence> sequences(prompts.size());
     std::vector<Continuation> together(prompts.size());
-    std::vector<Player::Turn> turns;
-    for (size_t i = 0; i < prompts.size(); ++i) turns.push_back({&sequences[i], prompts[i]});
+    std::vector<Player::Input> inputs;
+    for (size_t i = 0; i < prompts.size(); ++i) inputs.push_back({&sequences[i], prompts[i]});
     // All in one batch, together with an unrelated long prefill.
     Player::Sequence stranger;
     const Tokens noise(32, 5);
     for (uint32_t step = 0; step < kSteps; ++step) {
-      turns.push_back({&stranger, noise});
-      const auto logits = player.Step(turns);
-      turns.clear();
+      inputs.push_back({&stranger, noise});
+      const auto logits = player.Step(inputs);
+      inputs.clear();
       for (size_t i = 0; i < prompts.size(); ++i) {
-        together[i].tokens.reserve(kSteps);  // the turns point into it
+        together[i].tokens.reserve(kSteps);  // the inputs point into it
         together[i].tokens.push_back(Best(logits[i]));
-        turns.push_back({&sequences[i], {&together[i].tokens.back(), 1}});
+        inputs.push_back({&sequences[i], {&together[i].tokens.back(), 1}});
       }
     }
-    const auto last = player.Step(turns);
+    const auto last = player.Step(inputs);
     for (size_t i = 0; i < prompts.size(); ++i) together[i].last = last[i];
     EXPECT_EQ(together, alone) << "pages of " << page_tokens;
   }
@@ -258,13 +246,13 @@ TEST_F(SmolLm2Invariance, ForksChangeNothing) {
         player.Step({{&forks[0], rest}, {&forks[1], rest}, {&forks[2], rest}, {&forks[3], rest}});
     std::vector<Continuation> results(forks.size());
     for (uint32_t step = 0; step < kSteps; ++step) {
-      std::vector<Player::Turn> turns;
+      std::vector<Player::Input> inputs;
       for (size_t i = 0; i < forks.size(); ++i) {
         results[i].tokens.reserve(kSteps);
         results[i].tokens.push_back(Best(logits[i]));
-        turns.push_back({&forks[i], {&results[i].tokens.back(), 1}});
+        inputs.push_back({&forks[i], {&results[i].tokens.back(), 1}});
       }
-      logits = player.Step(turns);
+      logits = player.Step(inputs);
     }
     for (size_t i = 0; i < forks.size(); ++i) {
       results[i].last = logits[i];

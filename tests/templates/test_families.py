@@ -78,7 +78,8 @@ def test_turns_add_up_to_the_whole_rendering(
     whole = ours.extend([], turns)
     assert isinstance(whole, list), whole
     if says(turns, "answer") and (text is None or "three" not in text):
-        assert ours.ask(decode=whole)["text"].count("three") == 1  # in the engine's own format
+        # The calls are in the engine's own format.
+        assert ours.ask(decode=whole)["text"].count("three") == 1
     else:
         assert text is not None and whole == theirs.tokens(text), text
     for parts in splits(turns):
@@ -201,7 +202,7 @@ def test_reasoning(family: Family, ours: Templates, theirs: HuggingFace, field: 
     shown = "".join(text for kind, text in events if kind == "delta")
     assert events[kinds.index("complete")][1] == "because\n\nof it"
     assert "because\n\nof it".startswith(shown)
-    # Whatever the template writes between the thoughts and the answer, the rules have it.
+    # The rules contain whatever the template writes between the thoughts and the answer.
     assert ours.ask(held=of_model, answer="so it is")["taken"], ours.ask(decode=of_model)
 
 

@@ -30,7 +30,7 @@ def mark_tools() -> None:
 
 
 def mark_builds(language: str) -> None:
-    """Marks what builds in a language have left."""
+    """Marks the files that builds in a language have left as used."""
     for name in (f"guests/{language}", _PACKAGES.get(language, "")):
         folder = cache_dir(".") / name
         with contextlib.suppress(OSError):

@@ -96,8 +96,8 @@ async fn first(ctx: &mut Context, input: &Input) -> Result<f64> {
     Ok(f64::from(tokens[0]))
 }
 
-/// An agent that thinks, waits for a tool and reads its answer, `n` times, then concludes. It keeps its context, or
-/// sends all of it again in every turn. Returns a checksum of its tokens.
+/// An agent that thinks, waits for a tool and reads its answer, `n` times, and then concludes. It either keeps its
+/// context, or sends all of it again in every turn. Returns a checksum of its tokens.
 async fn agent(model: &Model, input: &Input) -> Result<f64> {
     const THOUGHT: usize = 12;
     const ANSWER: u32 = 24;

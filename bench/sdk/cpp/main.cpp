@@ -1,4 +1,4 @@
-// Generates tokens as bench/sdk.py asks for, and says what one took.
+// Generates tokens as bench/sdk.py requests, and prints the time that one took.
 #include <inferlet/inferlet.h>
 
 #include <chrono>

@@ -64,7 +64,7 @@ async fn main(input: Input) -> Result<String> {
     }
 }
 
-/// The answer of a call does not matter here, errors included.
+/// The result of a call does not matter here, errors included.
 fn any<T>(_answer: T) {}
 
 fn new_context(model: &Model) -> Result<Context> {

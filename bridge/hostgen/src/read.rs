@@ -317,7 +317,7 @@ fn rust_path(interface: &str) -> String {
         .replace('-', "_")
 }
 
-/// A parameter's name. It is no keyword of Rust or C++ and no name that the generated code uses.
+/// A parameter's name. It must not be a keyword of Rust or C++, or a name that the generated code uses.
 fn identifier(name: &str) -> String {
     const TAKEN: &[&str] = &[
         "auto",

@@ -210,7 +210,11 @@ impl Http {
         let mut events = Events::default();
         let mut read = 0;
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|e| self.fault(format!("broke its answer off: {e}")))?;
+            let frame = frame.map_err(|e| {
+                self.fault(format!(
+                    "closed the connection in the middle of its answer: {e}"
+                ))
+            })?;
             let Some(data) = frame.data_ref() else {
                 continue;
             };
@@ -245,7 +249,9 @@ impl Http {
         match body.await {
             Ok(body) => Ok(body.to_bytes()),
             Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(self.too_long()),
-            Err(error) => Err(self.fault(format!("broke its answer off: {error}"))),
+            Err(error) => Err(self.fault(format!(
+                "closed the connection in the middle of its answer: {error}"
+            ))),
         }
     }
 

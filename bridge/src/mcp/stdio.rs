@@ -21,7 +21,7 @@ const MAX_WRITES: usize = 256;
 const MAX_LOG_BYTES: usize = 256 << 10;
 const MAX_LOG_LINE_BYTES: u64 = 4 << 10;
 
-/// One life of the program.
+/// One run of the server's program.
 pub struct Stdio {
     name: String,
     writes: RefCell<Option<mpsc::Sender<String>>>, // None: its input is closed

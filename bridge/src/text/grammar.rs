@@ -111,7 +111,7 @@ pub unsafe extern "C" fn pie_grammar_bytes(grammar: *const Grammar) -> usize {
     (*grammar).0.bytes()
 }
 
-/// `stops` are the tokens that end a text. Costs nothing yet: the first grammar pays.
+/// `stops` are the tokens that end a text. The call costs nothing; the first grammar that is compiled pays.
 #[no_mangle]
 pub unsafe extern "C" fn pie_grammar_vocabulary_new(
     tokenizer: *const Tokenizer,

@@ -172,7 +172,7 @@ pub unsafe extern "C" fn pie_template_extend(
     answer(out, words)
 }
 
-/// The tokens of one complete turn, written as where such turns usually stand, go to `out`'s words.
+/// Writes the tokens of one complete turn to `out`'s words, as the template writes such a turn in its usual place.
 #[no_mangle]
 pub unsafe extern "C" fn pie_template_alone(
     template: *const Template,

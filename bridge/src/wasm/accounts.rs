@@ -82,7 +82,7 @@ impl Wanted {
             deciding: [0; LEVELS],
         }
     }
-    /// What a new file, folder or link counts, and the space for its name.
+    /// The space that is counted for a new file, folder or link, including its name.
     pub fn of_entry() -> Wanted {
         Wanted::of(0)
     }

@@ -111,8 +111,8 @@ impl CodeCache {
         kept
     }
 
-    /// Removes abandoned files, and then entries of the users who hold most, until the rest fits. Code that is running
-    /// stays mapped. A program whose entry was removed is compiled again.
+    /// Removes abandoned files, and then entries of the users whose entries take most space, until the rest fits. Code
+    /// that is running stays mapped. A program whose entry was removed is compiled again.
     fn prune(&self, most_bytes: u64) {
         let mut total = 0;
         let mut holders: HashMap<String, Holder> = HashMap::new();
@@ -142,7 +142,7 @@ impl CodeCache {
                 return;
             };
             let Some((_, bytes, path)) = holder.entries.pop() else {
-                return; // nothing is left that could be removed
+                return; // there is no entry left to remove
             };
             holder.bytes -= bytes;
             total -= bytes;
@@ -153,11 +153,11 @@ impl CodeCache {
     }
 }
 
-/// What one user has in the cache.
+/// The entries of one user.
 #[derive(Default)]
 struct Holder {
     bytes: u64,
-    /// The time of the last use, the bytes and the path of each entry, the least recently used last.
+    /// The time of last use, the size and the path of each entry; the least recently used entry is last.
     entries: Vec<(SystemTime, u64, PathBuf)>,
 }
 
@@ -166,7 +166,8 @@ fn file_name(checksum: &str, owner: &str) -> String {
     format!("{checksum}.{}.cwasm", &owner[..16])
 }
 
-/// The part of an entry's name that tells users apart. Empty for entries without an owner, which earlier versions wrote.
+/// The part of an entry's name that identifies its owner. Empty for the entries of earlier versions, which have no
+/// owner.
 fn owner_of(path: &Path) -> String {
     let mut parts = name_of(path).split('.').skip(1);
     parts.next().unwrap_or_default().to_string()
@@ -271,7 +272,7 @@ mod tests {
         let put_for = |owner: &str, name: &str, age_s| {
             put(&dir, &format!("{name}/{}", file_name(name, owner)), age_s)
         };
-        // The neighbour's entries are the oldest, so they would be the first to go by their age alone.
+        // The neighbour's entries are the oldest. If age alone decided, they would be removed first.
         let neighbours = ["a", "b"].map(|name| put_for("neighbour", name, 1_000));
         let floods: Vec<PathBuf> = (0..10)
             .map(|i| put_for("mallory", &format!("flood{i}"), 500 - i))

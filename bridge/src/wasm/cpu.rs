@@ -142,7 +142,7 @@ impl CpuMeter {
     pub fn runs_apart(&self) -> bool {
         self.big.load(Relaxed) || self.apart.load(Relaxed) && self.apart.swap(false, Relaxed)
     }
-    /// Asks for the next turn to be apart. False if all turns of the guest are.
+    /// Makes the guest's next turn run apart from those of others. Returns false if all its turns do.
     pub fn ask_apart(&self) -> bool {
         let asked = !self.big.load(Relaxed);
         if asked {

@@ -91,7 +91,7 @@ impl Lookups {
         let turn = self.of(user).acquire_owned().await;
         let resolve = move || {
             let found = resolve();
-            drop(turn); // only now, because the thread goes on when nobody waits for it any more
+            drop(turn); // only now: this thread goes on even if its caller no longer waits
             found
         };
         let done = tokio::task::spawn_blocking(resolve).await;

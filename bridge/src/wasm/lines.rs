@@ -1,15 +1,16 @@
-//! The lines of a program's sources, as bakery writes them into the custom section `pie:lines` of a component. Unlike DWARF,
-//! this is small, and is read once from the beginning to the end: a wrong section costs no more than a right one.
+//! The line table of a program's sources, which bakery writes into the custom section `pie:lines` of a component. It is
+//! much smaller than DWARF. It is read once from the beginning to the end, so a malformed section costs no more than a
+//! valid one.
 
-/// The name of the section, with its length before it.
+/// The section's name, preceded by its length.
 const SECTION: &[u8] = b"\x09pie:lines";
 const FORMAT: u32 = 1;
-/// A larger section is not kept. bakery writes none; that of a large program has some ten kilobytes.
+/// A larger section is ignored. bakery writes no larger one; the section of a large program has some ten kilobytes.
 const MAX_BYTES: usize = 1 << 20;
-/// The bytes of a path that are shown.
+/// How many bytes of a path are shown.
 const PATH_BYTES: usize = 256;
 
-/// Owned by its program. The bytes are read when an instance traps.
+/// The program owns it. The bytes are decoded when an instance traps.
 pub struct Lines(Box<[u8]>);
 
 impl Lines {
@@ -26,13 +27,13 @@ impl Lines {
         }
     }
 
-    /// The memory that it takes.
+    /// The memory that the table takes.
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
 
-    /// `FILE:LINE` of an instruction of the core module, or None where the code is not the user's. `offset` counts from the
-    /// begin of the function's body.
+    /// Returns `FILE:LINE` for an instruction of the core module, or None if the instruction is not from the user's
+    /// sources. `offset` counts from the beginning of the function's body.
     pub fn find(&self, function: u32, offset: u32) -> Option<String> {
         let mut rest = Numbers(&self.0);
         if rest.next()? != FORMAT {
@@ -52,7 +53,7 @@ impl Lines {
             for number in 0..rows {
                 at = at.checked_add(rest.next()?)?;
                 let row = (rest.next()? as usize, rest.next()?);
-                // What comes before the first row is the function's entry.
+                // Instructions before the first row belong to the function's entry.
                 if at <= offset || number == 0 {
                     place = row;
                 }
@@ -67,7 +68,7 @@ impl Lines {
     }
 }
 
-/// Reads LEB128 numbers and bytes until they end.
+/// Reads LEB128 numbers and bytes from a slice.
 struct Numbers<'a>(&'a [u8]);
 
 impl<'a> Numbers<'a> {
@@ -139,7 +140,7 @@ mod tests {
         let mut other = PAYLOAD.to_vec();
         other[0] = 2; // another version
         assert_eq!(Lines(other.into()).find(301, 0), None);
-        // Counts that no section can hold, and a file that is not there.
+        // Counts that are larger than any section, and the number of a file that does not exist.
         for damaged in [
             &b"\x01\xff\xff\xff\xff\x0f"[..],
             b"\x01\x00\xff\xff\xff\xff\x0f",

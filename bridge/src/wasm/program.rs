@@ -38,7 +38,7 @@ pub struct Code {
 
 pub struct Program {
     pub runtime: Arc<Runtime>,
-    /// For the backtraces of instances that trap.
+    /// The line table, for backtraces of instances that trap.
     pub lines: Option<Lines>,
     /// The best code so far.
     code: RwLock<Arc<Code>>,
@@ -141,8 +141,8 @@ impl Code {
     }
 }
 
-/// Compiles with a tier's compiler, and stores the code in the cache, where compilers have separate entries. The space that it
-/// takes there counts for the user `owner`.
+/// Compiles with a tier's compiler, and stores the code in the cache, where each compiler has separate entries. The
+/// entry's size counts for the user `owner`.
 fn compile(runtime: &Runtime, tier: &Tier, bytes: &[u8], owner: &str) -> Result<Component> {
     let engine = &tier.engine;
     let mut code = runtime.compiler.compile(tier, bytes)?;

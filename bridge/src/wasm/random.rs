@@ -6,7 +6,7 @@ use wasmtime::component::Linker;
 use wasmtime_wasi::p2::bindings::random::{insecure, random};
 use wasmtime_wasi::random::WasiRandomView;
 
-/// So many bytes take about 100 µs.
+/// Generating this many bytes takes about 100 µs.
 const FEW: u64 = 16 << 10;
 
 /// Replaces the functions.

@@ -84,7 +84,7 @@ pub struct RuntimeConfig {
     pub quick_only: bool,
     /// The folder of the code cache. Empty: code is not cached.
     pub cache_dir: Str,
-    /// The program that compiles, which has the command that calls `pie_compile_main`. Empty: this process compiles.
+    /// The program of the compiler, which has the command that calls `pie_compile_main`. Empty: this process compiles.
     pub compiler: Str,
     pub compile_limits: CompileLimits,
     pub callbacks: Callbacks,
@@ -174,8 +174,8 @@ pub fn config_of(quick: bool) -> Config {
     config
 }
 
-/// What the records of a guest's core instances take in all: their globals, imports and references to functions. Python and
-/// JavaScript need half a mebibyte.
+/// The most memory that the records of a guest's core instances take: their globals, imports and references to
+/// functions. Python and JavaScript need half a mebibyte.
 const RECORDS_BYTES: usize = 4 << 20;
 
 /// The pool has room for the largest component that it takes, once for each instance. So no guest can leave too little for

@@ -1,5 +1,5 @@
-//! What the error of a guest that trapped says: the cause, the end of its stderr, and the functions on its stack, with the
-//! lines of the user's sources where the component has them.
+//! The error text of a guest that trapped: the cause, the end of its stderr, and the functions on its stack, with the
+//! lines of the user's sources if the component has them.
 
 use super::lines::Lines;
 use super::stdio::Stdio;
@@ -44,7 +44,7 @@ pub fn describe(
         let panic = Panic::find(&stderr);
         if let Some(panic) = panic.or_else(|| of_library.then(|| Panic::of_cpp(&stderr))) {
             text = panic.message;
-            // A library's own checks name the library. The user's line is on the stack.
+            // A failed check inside a library names the library's file. The user's line is on the stack.
             let own = frames.iter().find_map(|frame| frame.line.clone());
             for place in [Some(panic.place), own].into_iter().flatten() {
                 let told = format!("\n    at {place}");
@@ -117,7 +117,7 @@ impl<'a> Panic<'a> {
             place,
             before: all[..begin + from].trim_end(),
         };
-        // What the program has printed may stand before it in the line.
+        // Text that the program has printed may stand before it in the line.
         let last_word = |text: &str| text.rfind(' ').map_or(0, |space| space + 1);
         if let Some((head, rest)) = line.split_once(" was thrown in -fno-exceptions mode") {
             let from = last_word(head);
@@ -195,7 +195,7 @@ fn frames(backtrace: &WasmBacktrace, lines: Option<&Lines>) -> Vec<Frame> {
 
 fn name_of(frame: &FrameInfo) -> String {
     let name = frame.func_name().unwrap_or("<unnamed>");
-    // A component can have names of any length, and some grow a lot when they are demangled.
+    // A component's function names can have any length, and some grow a lot when they are demangled.
     if name.len() > NAME_BYTES {
         return "<long name>".into();
     }
@@ -206,7 +206,7 @@ fn name_of(frame: &FrameInfo) -> String {
     }
 }
 
-/// The lines are those of the program's own module. Of a component's modules, that is the one with the memory.
+/// The line table belongs to the program's own module. Among a component's modules, that is the one with the memory.
 fn line_of(frame: &FrameInfo, lines: &Lines) -> Option<String> {
     frame.module().get_export("memory")?;
     let offset = u32::try_from(frame.func_offset()?).ok()?;

@@ -296,7 +296,7 @@ pub extern "C" fn pie_turns_run_one(turns: &Turns) -> bool {
     guarded(false, || turns.run_one())
 }
 
-/// Lets the guest that this thread runs, if it runs one, take its next turn on a thread of its user.
+/// Lets the guest that this thread runs, if there is one, take its next turn on a thread of its user.
 #[no_mangle]
 pub extern "C" fn pie_turns_ask_apart() {
     guarded((), || {

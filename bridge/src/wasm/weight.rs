@@ -11,7 +11,7 @@ use wasmtime_wasi_http::p2::body::{HostIncomingBody, HostOutgoingBody};
 use wasmtime_wasi_http::p2::types::{HostOutgoingRequest, HostOutgoingResponse};
 use wasmtime_wasi_http::FieldMap;
 
-/// The size of one header of HTTP.
+/// The memory that one HTTP header takes.
 pub const HTTP_FIELDS_BYTES: usize = 32 << 10;
 
 /// A stream keeps what it has read, and what it has not written yet.

@@ -163,7 +163,7 @@ class McpServer::Running : public std::enable_shared_from_this<Running> {
     came_.Ring();
   }
 
-  // What this client answers to a request of a server: it offers nothing but ping.
+  // Returns this client's answer to a request of a server. The client supports only ping.
   static Json Answer(const Json& id, const Json& method) {
     if (method == "ping") return {{"jsonrpc", "2.0"}, {"id", id}, {"result", Json::object()}};
     const Json error = {{"code", kMethodNotFound}, {"message", "this client has no such method"}};
@@ -246,7 +246,7 @@ asio::awaitable<std::pair<bool, std::string>> RelayMcp(const McpServers& servers
       throw McpError(kUnreachable, "this client runs no server '" + name + "'");
     }
     auto params = Parse(text.empty() ? "{}" : text);
-    if (!params) throw McpError(kInvalidParams, "the parameters are no JSON object");
+    if (!params) throw McpError(kInvalidParams, "the parameters are not a JSON object");
     const auto server = found->second;  // the map may change while it answers
     const Json result = co_await server->Request(frame.value("method", ""), std::move(*params));
     co_return std::pair(true, result.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -29,7 +29,7 @@ pub enum Error {
     Io(String),
 }
 
-/// What fallible calls of this crate return.
+/// The result of a fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl fmt::Display for Error {

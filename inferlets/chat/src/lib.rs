@@ -50,7 +50,7 @@ struct Talk {
     name: String,
     system: String,
     tools: Rc<Toolbox>,
-    /// What `think` was told last.
+    /// The last argument of `think`.
     thinking: Option<String>,
     context: Context,
 }
@@ -123,7 +123,10 @@ impl Talk {
         } else if message.get("tools").is_some() {
             Ok(tools::list())
         } else {
-            Err("this message means nothing to pie chat".into())
+            Err(
+                "unknown message: pie chat accepts system, model, think, save, open and tools"
+                    .into(),
+            )
         }
     }
 }

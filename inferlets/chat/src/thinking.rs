@@ -34,10 +34,12 @@ pub fn set(model: &Model, name: &str, how: &str) -> Result<String> {
     tell(model, grade);
     Ok(match (how, grades) {
         ("off", _) if can_stop => "no thoughts from the next turn on".into(),
-        ("off", _) => "the least thoughts, in conversations that begin from now on".into(),
+        ("off", _) => {
+            "the model thinks as little as it can, in conversations that begin from now on".into()
+        }
         ("on", _) if can_stop => "thoughts from the next turn on".into(),
-        (_, true) => "so much thought, in conversations that begin from now on".into(),
-        (_, false) => "thoughts from the next turn on; this model knows no grades of them".into(),
+        (_, true) => "this setting applies to conversations that begin from now on".into(),
+        (_, false) => "thoughts from the next turn on; this model has no levels of thinking".into(),
     })
 }
 

@@ -96,7 +96,7 @@ impl Toolbox {
     }
 }
 
-/// A child that ends when nobody waits for it any more.
+/// A child that is terminated when no caller waits for it any more.
 struct Beside(runtime::Child);
 
 impl Drop for Beside {

@@ -26,7 +26,7 @@ pub struct Delta {
     pub thought: String,
     pub tokens: Vec<Scored>,
     pub calls: Vec<Call>,
-    /// Set by the last one: why the choice ended.
+    /// Set with the last delta: the reason why the choice ended.
     pub finish: Option<&'static str>,
     /// The stop text that ended it.
     pub stopped_by: Option<String>,
@@ -69,10 +69,10 @@ pub async fn collect(options: &Options, prompts: Vec<Context>) -> Result<(Vec<Ch
 #[derive(Default)]
 pub struct Usage {
     pub prompt: usize,
-    /// Those of the prompt that the engine found in its cache.
+    /// The tokens of the prompt that the engine found in its cache.
     pub cached: usize,
     pub completion: usize,
-    /// Those of the completion that were thoughts.
+    /// The tokens of the completion that were thoughts.
     pub thoughts: usize,
 }
 
@@ -225,7 +225,7 @@ async fn run(
     let say = |delta: Delta| drop(tell.unbounded_send(Delta { choice, ..delta }));
     let mut speech = Speech::new(options);
     let mut generator = context.generate(options.sampler());
-    // A limit is also what the engine expects of the answer, so a default is not given to it.
+    // The limit also tells the engine how long the answer will be, so the default limit is not passed on.
     if options.has_limit {
         generator = generator.max_tokens(options.max_tokens);
     }

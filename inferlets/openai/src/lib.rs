@@ -102,7 +102,8 @@ async fn serve(mut request: Request, respond: Responder) -> Result<()> {
     }
 }
 
-/// What follows `/v1/` in a path. The name of the inferlet before it, or that of a model after it, may contain `/v1/` too.
+/// Returns the part of a path after `/v1/`. The name of the inferlet before it, or that of a model after it, may
+/// contain `/v1/` too.
 fn route(path: &str) -> &str {
     let is_mark = |at: &usize| path.as_bytes()[*at..].starts_with(b"/v1/");
     let rests = (0..path.len()).filter(is_mark).map(|at| &path[at + 4..]);

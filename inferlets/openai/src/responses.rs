@@ -310,7 +310,7 @@ fn status_of(finish: &str) -> &'static str {
 /// The response object, which repeats the fields of the request.
 struct Shown {
     response: Value,
-    /// What the response answers, if it is to be stored.
+    /// The input items of the response, if it is to be stored.
     items: Option<Vec<Value>>,
 }
 

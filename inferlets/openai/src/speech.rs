@@ -1,4 +1,4 @@
-//! What is shown of a choice: thoughts, calls and stop texts are taken out of its text.
+//! The visible text of one choice: thoughts, calls and stop texts are taken out of what the model writes.
 
 use crate::choices::Delta;
 use crate::forms::Form;
@@ -18,9 +18,9 @@ pub struct Speech<'a> {
     visible: Visible,
     stops: Stops,
     pub stopped_by: Option<String>,
-    /// Whether the answer is a call and nothing else: its text is not shown, not even if the call breaks off.
+    /// Whether the answer is a tool call and nothing else. Then its text is not shown, not even if the call is cut off.
     is_call: bool,
-    /// The log-probabilities of tokens of which it is not known yet whether they are thoughts.
+    /// Log-probabilities of tokens that may still turn out to be thoughts.
     scored: VecDeque<Scored>,
 }
 
@@ -43,7 +43,8 @@ impl<'a> Speech<'a> {
         }
     }
 
-    /// Takes tokens, the text that became visible with them, and their log-probabilities, if they were asked for.
+    /// Takes the next tokens, the text that became visible with them, and their log-probabilities if the client asked
+    /// for them.
     pub fn take(&mut self, tokens: &[u32], text: String, scored: Vec<Scored>) -> Result<Delta> {
         self.scored.extend(scored);
         let pieces = match &mut self.thoughts {
@@ -89,7 +90,7 @@ impl<'a> Speech<'a> {
         })
     }
 
-    /// The log-probabilities of the next tokens, without those of thoughts.
+    /// The log-probabilities of the next tokens, without the tokens of thoughts.
     fn scores_of(&mut self, split: &Split) -> Vec<Scored> {
         if split.hidden > 0 {
             self.scored.drain(..split.hidden.min(self.scored.len()));
@@ -99,7 +100,7 @@ impl<'a> Speech<'a> {
         self.scored.drain(..count).collect()
     }
 
-    /// The end of the text: what was held back, and the calls.
+    /// Ends the text: returns the text that was held back, and the calls.
     pub fn end(&mut self) -> Result<Delta> {
         let mut last = Delta::default();
         if self.stopped_by.is_none() {

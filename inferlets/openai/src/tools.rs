@@ -24,7 +24,7 @@ pub type Call = (String, String);
 pub struct Tools {
     /// The tools that the model is told about, as JSON texts.
     pub told: Vec<String>,
-    /// Those of them that it may call.
+    /// The tools that the model may call.
     pub callable: Vec<String>,
     /// The names of those that it may call.
     pub names: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Tools {
     pub must: bool,
     /// Whether it may call at most one.
     pub one_call: bool,
-    /// What `held` returns.
+    /// The result of `held`, once it was called.
     held: OnceCell<Option<Vec<String>>>,
 }
 

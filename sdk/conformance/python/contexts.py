@@ -206,7 +206,7 @@ async def open_named(name: str) -> int | None:
 
 
 async def next_token(ctx: Context) -> int | None:
-    """What greedily follows the token 97; the context stays as it is."""
+    """Returns the token that greedily follows the token 97. The context stays as it is."""
     forward = ctx.forward().input_at([97], [ctx.seq_len])
     handle = forward.sample([0], GREEDY)
     return (await forward.execute()).token(handle)

@@ -90,7 +90,7 @@ async def chat_tokens(system: str, user: str, assistant: str) -> dict:
 
 
 def fed(tokens: Tokens, batches: Batches | None) -> Batches:
-    """What a decoder is fed: the batches, or else one token at a time."""
+    """The tokens that a decoder is fed: the batches, or else one token at a time."""
     return [[token] for token in tokens] if batches is None else batches
 
 

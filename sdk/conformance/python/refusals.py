@@ -20,7 +20,7 @@ from inferlet import (
 
 
 def refused(attempt: Callable[..., Any], *args: Any) -> bool:
-    """Whether it raises, with a text."""
+    """Returns whether the call raises an error with a text."""
     try:
         attempt(*args)
     except Exception as error:

@@ -812,13 +812,13 @@ namespace pie {
       /// Returns the names of the user's adapters of the model, in alphabetical order.
       std::expected<wit::vector<wit::string>, wit::string> Names(std::reference_wrapper<const core::model::Model> model);
     }
-    /// What a subscription has lost.
+    /// The messages that a subscription has lost.
     namespace broadcasts {
       using Subscription = core::messaging::Subscription;
       /// Returns how many messages the subscription has dropped, because its buffer was full: the oldest ones.
       uint64_t Dropped(std::reference_wrapper<const core::messaging::Subscription> subscription);
     }
-    /// What the engine did not have to compute.
+    /// The tokens that the engine did not have to compute.
     namespace caching {
       using Context = core::context::Context;
       /// Returns how many tokens of the passes on this context were found in the prefix cache, instead of being computed.

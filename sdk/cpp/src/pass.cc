@@ -103,7 +103,7 @@ Task<Result<raw::Output>> Await(raw::FutureOutput future, uint32_t slots_wanted)
   }
   if (!output || output->slots.size() < slots_wanted) {
     co_return Error("the engine answered " + std::to_string(output ? output->slots.size() : 0) +
-                    " of " + std::to_string(slots_wanted) + " slots and told no reason");
+                    " of " + std::to_string(slots_wanted) + " slots, without a reason");
   }
   co_return *std::move(output);
 }

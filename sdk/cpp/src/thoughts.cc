@@ -26,7 +26,7 @@ std::string Thoughts::Grammar(std::string_view schema) const {
 Result<std::string> Thoughts::Document(const Model& model, std::span<const uint32_t> tokens) const {
   const Tokenizer& tokenizer = model.Tokenizer();
   if (close_token_) {
-    // No document contains the token, but the marks of the thoughts may.
+    // No document can contain this token, but the marks around the thoughts may contain it.
     const auto marked = std::ranges::find(tokens.rbegin(), tokens.rend(), *close_token_);
     return tokenizer.Decode(tokens.subspan(tokens.rend() - marked), true);
   }

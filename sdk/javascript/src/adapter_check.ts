@@ -5,7 +5,7 @@
 import type { Adapter } from './adapter.ts';
 import { kind } from './check.ts';
 
-/** What an `Adapter` is derived from, and nothing else is. */
+/** The base class of `Adapter`. No other class is derived from it. */
 export abstract class AdapterBase {}
 
 /** An argument that must be an adapter. */

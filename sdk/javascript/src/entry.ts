@@ -1,4 +1,4 @@
-/** What bakery exports as the component's `run`: JSON in, `main`, JSON (or a string) out. */
+/** The function that bakery exports as the component's `run`: JSON in, `main`, JSON (or a string) out. */
 import { startConsole } from './console.ts';
 import { encodeReturn } from './json.ts';
 import { drive } from './reactor.ts';

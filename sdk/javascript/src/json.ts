@@ -50,7 +50,7 @@ function encodeCall(call: Call): string {
   return `{"arguments": ${given}, "id": ${JSON.stringify(call.id ?? '')}, "name": ${JSON.stringify(call.name)}}`;
 }
 
-/** Only with such an exponent, or so many digits, can a number be infinite. */
+/** Only a number with such an exponent, or with this many digits, can be infinite. */
 const MAY_BE_INFINITE = /[eE]\+?\d{3}|\d{300}/;
 
 /** The value of a JSON text. A number that JavaScript cannot hold is an error, not infinity. */
@@ -64,7 +64,9 @@ export function parseJson(text: string): unknown {
   });
 }
 
-/** What `main` returns. No value is the empty text, as in every language; `null` is JSON. */
+/**
+ * Writes the return value of `main`. No value becomes the empty text, as in every language; `null` is JSON.
+ */
 export function encodeReturn(value: unknown): string {
   return value === undefined ? '' : encode(value);
 }

@@ -8,7 +8,7 @@ import { arrival, shared } from './inbox.ts';
 import { encode } from './json.ts';
 import { ready } from './reactor.ts';
 
-/** Hands a message to every present subscriber. What is not a string is sent as JSON. */
+/** Sends a message to every present subscriber. A value that is not a string is sent as JSON. */
 export function broadcast(topic: string, message: unknown): void {
   raw.broadcast(check.text('topic', topic), encode(message));
 }

@@ -125,8 +125,8 @@ export class Output {
   }
 
   /**
-   * The (first) sampled token; undefined where `handle` is no sampler's. Undefined reads nothing: that is what
-   * `autoSampler` is where there is none.
+   * The (first) sampled token; undefined if `handle` is not a sampler's. An undefined handle reads nothing:
+   * `autoSampler` is undefined where there is none.
    */
   token(handle: SampleHandle | undefined): number | undefined {
     if (handle === undefined) return undefined;

@@ -56,7 +56,9 @@ export class Requests {
     return (output.slots.length - this.slots) / Math.max(1, this.#attach.length);
   }
 
-  /** Every request covers `count` slots more. The handle of the sampler, which is the first, says so. */
+  /**
+   * Every request covers `count` slots more. The handle of the sampler, which is added first, has that count.
+   */
   widen(count: number): void {
     if (count === 0) return;
     let before = 0;

@@ -30,7 +30,7 @@ interface Check {
   readonly precision?: number | null;
 }
 
-/** Those that restrict no document. */
+/** Keywords that restrict no document. */
 const LEFT_TO_PARSE = new Set(
   ['trim', 'toLowerCase', 'toUpperCase', 'overwrite', 'custom', 'describe', 'meta', 'finite', 'normalize'],
 );

@@ -31,7 +31,7 @@ export class Thoughts {
     const tokenizer = model.tokenizer();
     const { open, close, closeToken } = this.#marks;
     if (closeToken !== undefined) {
-      // No document contains the token, but the marks of the thoughts may.
+      // No document can contain this token, but the marks around the thoughts may contain it.
       const after = tokens.subarray(tokens.lastIndexOf(closeToken) + 1);
       return tokenizer.decode(after, { skipSpecialTokens: true });
     }

@@ -22,7 +22,7 @@ export interface Call {
   readonly id?: string | undefined;
 }
 
-/** What a batch of tokens changed. */
+/** The change that a batch of tokens made. */
 export type Event =
   /** No tool call here. */
   | { readonly type: 'idle' }

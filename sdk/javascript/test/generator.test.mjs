@@ -144,7 +144,7 @@ test('steps of the only generation that runs are repeated in place, and give the
     assert.deepEqual(await stepped(generation().g), expected);
     cancelTimer(timer);
     assert.equal(machine.repeats, timed);
-    // What the program accepts in a step's place goes into the next one.
+    // Tokens that the program accepts in place of a step's tokens go into the next step.
     const { ctx, g } = generation({ maxTokens: 8 });
     const chosen = await stepped(g, () => g.accept([Z]));
     assert.equal(chosen.length, 8);

@@ -1,7 +1,7 @@
-"""A make-believe engine, so that the SDK's own logic can be tested without one.
+"""A fake engine, so that the SDK's own logic can be tested without a real one.
 
-`install()` registers it as the modules that componentize-py generates. Messages are here, and the
-rest is in the files beside this one.
+`install()` registers it as the modules that componentize-py generates. Messages are in this file,
+and the rest is in the files beside it.
 """
 
 from __future__ import annotations

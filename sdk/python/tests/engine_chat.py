@@ -1,4 +1,4 @@
-"""The model of the make-believe engine, its tokenizer, and how it chats: a token is a byte."""
+"""The fake engine's model, its tokenizer and its chat template. A token is a byte."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def turn(role: str) -> Any:
 
 
 def extend(model: Model, before: list[Any], turns: list[Any]) -> list[int]:
-    """A template that writes what it was told: the kinds before, then each turn."""
+    """A chat template that writes its arguments: the kinds of the turns before, then each turn."""
     state.calls["extend"] += 1
     state.before = [kind.name for kind in before]
     state.turns = list(turns)
@@ -83,7 +83,9 @@ class ChatDecoder(Resource):
 
 
 class ThoughtDecoder(Resource):
-    """Thoughts stand between <think> and </think>. A batch is all or nothing."""
+    """Thoughts stand between <think> and </think>. A batch of tokens is either all thoughts or all
+    answer.
+    """
 
     def feed(self, tokens: list[int]) -> Any:
         wit, text = MODULES["reasoning"], bytes(tokens)

@@ -1,4 +1,4 @@
-"""Contexts of the make-believe engine: lists of tokens, in pages that are committed or not."""
+"""Contexts of the fake engine: lists of tokens, in pages that are committed or not."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Context(Resource):
         self.pages -= n
 
     def truncate(self, n: int) -> None:
-        """Goes back into committed pages, too."""
+        """Truncation may reach back into committed pages."""
         left = (self.committed + self.working)[: len(self.committed) + len(self.working) - n]
         full = min(len(self.committed), len(left)) // PAGE
         self.pages += len(self.committed) // PAGE - full

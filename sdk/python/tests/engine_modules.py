@@ -1,4 +1,4 @@
-"""The modules that componentize-py generates, as the make-believe engine fills them."""
+"""The modules that componentize-py generates, as the fake engine provides them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def variants(prefix: str, *cases: str) -> dict[str, type]:
-    """`Case` without a value, `Case!` with one."""
+    """`Case` has no value, `Case!` has one."""
     made = {}
     for case in cases:
         name = f"{prefix}_{case.rstrip('!')}"

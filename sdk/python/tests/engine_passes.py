@@ -1,4 +1,4 @@
-"""Passes of the make-believe engine, one by one and in chains. The logits are a hash."""
+"""Passes of the fake engine, single and in chains. The logits are a hash."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ForwardPass(Resource):
         return future
 
     def verify(self, chosen: Any, sampler: Any, index: int) -> list[Any]:
-        """The tokens after the chosen one, as long as the drafts are right."""
+        """Returns the tokens after the chosen one, as long as the drafts are right."""
         if type(chosen).__name__ != "SlotOutput_Token":
             return []
         more: list[Any] = []
@@ -158,7 +158,7 @@ def begin(ctx: Context, tokens: list[int], mask: list[int], seed: Any, sampler: 
         short.tokens, short.mask, short.seed = list(tokens), mask, seed
         short.sampler([len(tokens) - 1], sampler)
         future = short.execute()
-        future.parent, short.children = None, 0  # nobody sees the pass
+        future.parent, short.children = None, 0  # no caller sees this pass
         return future
 
 
@@ -176,7 +176,7 @@ def repeat(ctx: Context, token: int) -> int:
 
 
 class Chain(Resource):
-    """Gives its tokens one, then eight at a time, each after a pass's time."""
+    """Delivers its tokens: one, then eight at a time, each time after the duration of a pass."""
 
     def __init__(self, first: ForwardPass, limit: int, stops: list[int]) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class Chain(Resource):
         self.ctx = first.ctx
         self.failure = state.fail_next
         self.tokens: list[int] = []
-        self.previous: int | None = None  # the last one taken
+        self.previous: int | None = None  # the last token that was taken
         self.ended: Any = None
         self.due = state.now + PASS_NS
         ctx = SimpleNamespace(

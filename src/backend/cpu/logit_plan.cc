@@ -50,8 +50,8 @@ void LogitPlan::SplitRows(const Batch& batch, std::span<const uint32_t> read) {
   }
 }
 
-// Leaves `own` as it is if something but a sampler under masks reads the logits, or if so many
-// words are allowed that it is faster to compute them all.
+// Leaves `own` as it is if anything except a sampler under masks reads the logits, or if so many
+// tokens are allowed that computing all logits is faster.
 void LogitPlan::CollectWords(const Batch::Member& member, Member& own) const {
   if (member.masks == nullptr || own.rows.empty()) return;
   if (member.adapter != nullptr) return;  // it may change all logits

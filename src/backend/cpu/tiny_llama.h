@@ -101,8 +101,8 @@ class TinyLlama {
         Vector q = Times(Name(layer, "attn_q"), in);
         keys[t] = Times(Name(layer, "attn_k"), in);
         values[t] = Times(Name(layer, "attn_v"), in);
-        Turn(q, positions[t]);
-        Turn(keys[t], positions[t]);
+        Rotate(q, positions[t]);
+        Rotate(keys[t], positions[t]);
         RoundToHalf(keys[t]);
         RoundToHalf(values[t]);
         Vector attended(kHeads * kHeadDim);
@@ -320,7 +320,7 @@ class TinyLlama {
     return x;
   }
 
-  static void Turn(std::vector<double>& heads, uint32_t position) {
+  static void Rotate(std::vector<double>& heads, uint32_t position) {
     for (size_t i = 0; i < heads.size(); i += 2) {
       const double angle =
           position * std::pow(10'000, -static_cast<double>(i % kHeadDim) / kHeadDim);

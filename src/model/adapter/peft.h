@@ -33,8 +33,9 @@ inline constexpr const char* kPeftBlocks = "pie.blocks";
 Result<AdapterWeights> ReadPeft(std::string_view config, std::span<const std::byte> tensors,
                                 const AdapterShape& shape);
 
-// The numbers of an adapter's matrices together. ReadPeft needs about so many, three times as many
-// at most: where a file has one A for several modules, each of them gets a copy. Reads no tensors.
+// How many numbers the matrices of an adapter have together. ReadPeft needs memory for about this
+// many, and for three times as many at most: where a file has one A for several modules, each of
+// them gets a copy. Reads no tensors.
 uint64_t PeftParameters(const Safetensors& file);
 
 // The largest rank of an adapter's matrices, as its configuration has them.

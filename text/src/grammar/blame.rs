@@ -1,6 +1,6 @@
-//! Which keyword of a schema the crate refuses. The crate does not say, so keywords are left out, one at a time, until
-//! the rest compiles. Of several schemas in a Lark source, or of several tools, the first one that does not compile alone
-//! is searched.
+//! Finds the keyword of a schema that the crate refuses. The crate does not name it, so keywords are left out, one at a
+//! time, until the rest compiles. If a Lark source has several schemas, or if there are several tools, the first one
+//! that does not compile alone is searched.
 use super::lark;
 use super::schema::{self, below};
 use super::source::{Grammar, Kind};
@@ -54,7 +54,7 @@ pub fn placed(
             continue;
         }
         let error = error.at(Place::Pointer(search.blamed(String::new(), 0)));
-        // A pointer alone does not say which schema it leads into.
+        // A pointer alone does not say to which schema it belongs.
         return match owner {
             Owner::Rule(place) if count > 1 => Error {
                 text: error.to_string(),
@@ -67,10 +67,10 @@ pub fn placed(
     error
 }
 
-/// What a schema is of.
+/// The owner of a schema.
 enum Owner<'a> {
     Grammar,
-    /// A rule of a Lark source, in which the schema is here.
+    /// A rule of a Lark source. The schema stands at this place of it.
     Rule(Place),
     Tool(&'a str),
 }

@@ -5,15 +5,15 @@ use serde_json::Value as Json;
 use std::cell::Cell;
 use std::time::Instant;
 
-/// What is left for one check. Once it is spent, every further step fails.
+/// The rest of the budget of one check. Once it is spent, every further step fails.
 pub struct Budget {
     left: Cell<usize>,
-    /// What was spent since the clock was read.
+    /// The cost since the clock was last read.
     unread: Cell<usize>,
     until: Instant,
 }
 
-/// The clock is read each time that so much was spent.
+/// The clock is read each time that this much was spent.
 const READ_CLOCK: usize = 50_000;
 
 impl Default for Budget {
@@ -31,7 +31,7 @@ impl Budget {
         }
     }
 
-    /// A budget of so much work, for tests.
+    /// A budget of `left` units of work, for tests.
     #[cfg(test)]
     pub fn of(work: usize) -> Self {
         let budget = Budget::default();

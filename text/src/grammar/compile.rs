@@ -21,7 +21,7 @@ pub struct Compiled {
     origins: Mutex<Vec<Origin>>,
     vocab_size: u32,
     stops: Vec<u32>,
-    /// What the compilation has allocated.
+    /// The memory that the compilation has allocated.
     bytes: usize,
     /// Whether tokens are forced where the grammar leaves no choice.
     forces: bool,
@@ -72,7 +72,7 @@ impl Compiled {
         walk
     }
 
-    /// The same with a lexer that no text has used and no other will use.
+    /// The same, with a lexer of its own.
     pub(super) fn start_alone(&self) -> Walk {
         self.base().copy().start()
     }

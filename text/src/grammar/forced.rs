@@ -45,7 +45,8 @@ pub fn tokens(
     forced
 }
 
-/// The first tokens of many bytes. What follows them is known, so tokens that end far enough from the end stay.
+/// The first tokens of a text of many bytes. The text after them is known, so tokens that end far enough before the end
+/// are final.
 fn of_long(env: &TokEnv, before: &[u32], bytes: &[u8]) -> Vec<u32> {
     let mut end = limits::FORCED_BYTES;
     while !ends_a_character(&bytes[..end]) {

@@ -20,7 +20,7 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// No lexer has this state.
+    /// A value that no state of a lexer has.
     pub const BEGINNING: Spot = Spot {
         rows: 0,
         state: u32::MAX,

@@ -37,7 +37,7 @@ pub struct Place {
     pub recent: Box<[u32]>,
 }
 
-/// What comes next at such a place.
+/// The tokens that may come next at this place.
 #[derive(Clone)]
 pub struct Forced {
     pub mask: SimpleVob,

@@ -2,7 +2,7 @@
 use llguidance::api::ParserLimits;
 use std::time::Duration;
 
-/// Code that is not optimised takes several times as long, and as much of a stack.
+/// Unoptimised code takes several times as much time and stack.
 const SLOWER: u32 = if cfg!(debug_assertions) { 8 } else { 1 };
 
 /// Bytes of a source.

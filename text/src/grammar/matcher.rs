@@ -16,9 +16,9 @@ pub struct Matcher {
     trail: Trail,
     /// A token that ends a text was taken where nothing else could follow: the crate has already ended there.
     ended: bool,
-    /// What may come next, if that was found while no mask was asked for.
+    /// The tokens that may come next, if they were found before a mask was requested.
     next: Option<Next>,
-    /// What taking tokens has allocated.
+    /// The memory that was allocated while tokens were taken.
     bytes: isize,
 }
 
@@ -134,7 +134,7 @@ impl Matcher {
         })
     }
 
-    /// What was found where another text was at the same place.
+    /// The result that was found where another text was at the same place.
     fn known_next(&self, forces: bool) -> Option<Next> {
         if !forces || self.walk.state.is_stopped() {
             return None;

@@ -18,10 +18,11 @@ pub struct Compilation {
     ended: Condvar,
 }
 
-pub enum Turn<'a> {
-    /// Nobody compiles the grammar; the caller does.
+/// The caller's part in a compilation.
+pub enum Joined<'a> {
+    /// No other thread compiles the grammar, so the caller does.
     Own(Lead<'a>),
-    /// Another compiles it.
+    /// Another thread compiles it, and the caller waits.
     Others(Arc<Compilation>),
 }
 
@@ -38,14 +39,14 @@ impl Running {
         self.all().get(key).cloned()
     }
 
-    pub fn join(&self, key: Key) -> Turn<'_> {
+    pub fn join(&self, key: Key) -> Joined<'_> {
         let mut all = self.all();
         if let Some(compilation) = all.get(&key) {
-            return Turn::Others(compilation.clone());
+            return Joined::Others(compilation.clone());
         }
         let compilation = Arc::<Compilation>::default();
         all.insert(key.clone(), compilation.clone());
-        Turn::Own(Lead {
+        Joined::Own(Lead {
             running: self,
             key,
             compilation,
@@ -114,8 +115,8 @@ mod tests {
 
     fn own(running: &Running) -> Lead<'_> {
         match running.join(key()) {
-            Turn::Own(lead) => lead,
-            Turn::Others(_) => panic!("nobody compiles it"),
+            Joined::Own(lead) => lead,
+            Joined::Others(_) => panic!("no thread compiles it"),
         }
     }
 
@@ -130,7 +131,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waiting: Vec<_> = (0..3)
                 .map(|_| {
-                    let Turn::Others(compilation) = running.join(key()) else {
+                    let Joined::Others(compilation) = running.join(key()) else {
                         panic!("it is compiled already")
                     };
                     let until = Instant::now() + Duration::from_secs(60);

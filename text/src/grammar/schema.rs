@@ -155,7 +155,7 @@ impl<'a> Walk<'a> {
         };
         self.budget.spend(80)?;
         let mut made = Map::new();
-        // What becomes a schema of `allOf`, because the keyword that it is written with may be taken.
+        // Rewritten keywords that move to `allOf`, because the schema may have another keyword of that name.
         let mut also: Vec<Json> = Vec::new();
         // Up to draft 2019-09, a list of `items` was what `prefixItems` is now.
         let old_items = entries.get("items").is_some_and(Json::is_array);

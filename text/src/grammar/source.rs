@@ -27,7 +27,7 @@ pub struct Grammar {
     kind: Kind,
     text: Arc<str>,
     made: Arc<Made>,
-    /// The tools whose calls it is a grammar of: names, and the schemas of the parameters.
+    /// The tools whose calls the grammar describes: their names, and the schemas of their parameters.
     tools: Arc<[(String, String)]>,
     /// The memory that it takes. A schema takes many times as much as its text.
     bytes: usize,
@@ -125,8 +125,8 @@ impl Grammar {
         Ok(Self::new(Kind::Lark, text, Made::Lark(lark)))
     }
 
-    /// Lark that was written for the calls of tools, whose schemas were checked. Nobody else sees its text, so errors
-    /// name a tool and a place in the schema of its parameters.
+    /// Lark that the engine wrote for tool calls, from schemas that were checked. The user does not see its text, so
+    /// errors name a tool and a place in the schema of its parameters.
     pub(crate) fn of_tools(text: &str, tools: Vec<(String, String)>) -> Result<Grammar, Error> {
         check_size(text)?;
         let lark = Lark::from(text.to_string());
@@ -139,7 +139,7 @@ impl Grammar {
 
     fn new(kind: Kind, text: &str, made: Made) -> Grammar {
         let made_bytes = match &made {
-            Made::Schema(_) => 0, // whoever reads the schema counts
+            Made::Schema(_) => 0, // the code that reads the schema counts them
             Made::Lark(lark) => lark.text().len(),
         };
         Grammar {
@@ -160,8 +160,8 @@ impl Grammar {
         &self.text
     }
 
-    /// The tools whose calls it describes, each with the schema of its parameters; none if its source is not made of
-    /// tools.
+    /// The tools whose calls the grammar describes, each with the schema of its parameters. Empty if its source does
+    /// not come from tools.
     pub(super) fn tools(&self) -> &[(String, String)] {
         &self.tools
     }

@@ -1,7 +1,7 @@
 //! A tokenizer as grammars see it, and the grammars that were compiled for it. Shared by threads.
 use super::compile::{compile, permit, Compiled};
 use super::permits::Permit;
-use super::running::{Lead, Running, Turn};
+use super::running::{Joined, Lead, Running};
 use super::source::{Grammar, Kind};
 use super::tokens::Tokens;
 use super::{limits, Error, ErrorKind, Matcher};
@@ -26,7 +26,7 @@ impl Vocabulary {
         let env = Env::new(tokenizer, stops)?;
         let is_exact = env.is_exact();
         let env: TokEnv = Arc::new(env);
-        let failed = |e| Error::invalid(format!("the vocabulary cannot be used by grammars: {e}"));
+        let failed = |e| Error::invalid(format!("grammars cannot use the vocabulary: {e}"));
         let mut factory = ParserFactory::new(&env, InferenceCapabilities::default(), &slices())
             .map_err(failed)?;
         *factory.limits_mut() = limits::parser();
@@ -54,13 +54,13 @@ impl Vocabulary {
                     // A compilation that waits for its permit is not running: another owner may begin it earlier.
                     let permit = permit(owner, until)?;
                     match self.running.join(grammar.key()) {
-                        Turn::Own(lead) => return self.lead(lead, grammar, owner, permit, until),
-                        Turn::Others(running) => running,
+                        Joined::Own(lead) => return self.lead(lead, grammar, owner, permit, until),
+                        Joined::Others(running) => running,
                     }
                 }
             };
             match running.wait(until) {
-                // Whoever compiled it had less time left than this caller has.
+                // The caller that compiled it had less time left than this one has.
                 Err(error) if error.kind == ErrorKind::TooSlow && Instant::now() < until => {}
                 outcome => return outcome,
             }
@@ -302,7 +302,7 @@ mod tests {
     fn who_waited_for_a_compilation_that_was_too_slow_tries_again() {
         let vocabulary = vocabulary();
         let grammar = Grammar::from_regex("a+").unwrap();
-        let Turn::Own(lead) = vocabulary.running.join(grammar.key()) else {
+        let Joined::Own(lead) = vocabulary.running.join(grammar.key()) else {
             panic!("nobody compiles it")
         };
         std::thread::scope(|scope| {

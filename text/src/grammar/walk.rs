@@ -25,7 +25,7 @@ struct Lexer {
 }
 
 impl Origin {
-    /// `parser` is at the beginning of a text, and its lexer belongs to this origin alone.
+    /// `parser` is at the beginning of a text, and no other walk uses its lexer.
     pub fn new(mut parser: TokenParser, masks: LexerMasks) -> Self {
         let masks = Arc::new(masks);
         parser.bias_computer = masks.clone();

@@ -34,7 +34,7 @@ pub fn charge(bytes: usize) -> Result<(), Error> {
         LEFT.set(0);
         return Err(Error::new(
             ErrorKind::OutOfFuel,
-            "the template makes too much text",
+            "the template writes too much text",
         ));
     }
     LEFT.set(left - bytes);

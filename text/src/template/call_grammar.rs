@@ -218,7 +218,7 @@ impl Writer<'_> {
         if may_be.is_empty() {
             return Ok(pairs.join(" \", \" "));
         }
-        // What may follow an argument: the next ones, each after a comma.
+        // The text that may follow an argument: the next ones, each after a comma.
         for (number, pair) in may_be.iter().enumerate() {
             let next = match number + 1 < may_be.len() {
                 true => format!(" {rule}_after_{}", number + 1),

@@ -1,4 +1,4 @@
-//! What the schema of a tool says about each of its parameters, for formats of calls that write them one by one.
+//! The types of a tool's parameters, from its schema, for formats of calls that write arguments one by one.
 use crate::grammar::{checked_schema, text_expressions, Budget, Error, ErrorKind, Place};
 use serde_json::{json, Map, Value as Json};
 use std::collections::HashMap;
@@ -167,7 +167,10 @@ impl<'a> Parameters<'a> {
     fn look(&self, pointer: &str, depth: usize) -> Result<Option<&Json>, Error> {
         self.budget.spend(100 + pointer.len() / 4)?;
         match depth {
-            0 => Err(unsupported(pointer, "this schema leads too far".into())),
+            0 => Err(unsupported(
+                pointer,
+                "the references of this schema are nested too deep".into(),
+            )),
             _ => Ok(self.schema.pointer(pointer)),
         }
     }

@@ -1,5 +1,5 @@
 //! How the model writes a tool call, found in what the template writes for one.
-use super::conversation::{call_message, Conversation, PYTHON_CALLS};
+use super::conversation::{call_message, PYTHON_CALLS};
 use super::prefix::stand_in_text;
 use super::probe::{seal, stops, user, ASKED, TOOL};
 use super::renderer::Renderer;
@@ -132,15 +132,7 @@ fn written(renderer: &Renderer, arguments: &Json, count: usize) -> Option<String
         json!({"role": "user", "content": asked}),
         call_message("", &vec![call; count], &renderer.style),
     ];
-    let text = renderer
-        .render_messages(
-            &Conversation {
-                messages,
-                ..Default::default()
-            },
-            0,
-        )
-        .ok()?;
+    let text = renderer.render_messages(&messages.into(), 0).ok()?;
     let at = text.find(&asked)? + asked.len();
     let behind = &text[at..];
     let prompt = renderer.render(&[user(ASKED), Turn::Cue]).ok()?;
@@ -153,7 +145,7 @@ fn written(renderer: &Renderer, arguments: &Json, count: usize) -> Option<String
     while !behind.is_char_boundary(common) {
         common -= 1;
     }
-    // Not into a tag or a special token.
+    // The text must not end within a tag or a special token.
     if let Some(tag) = behind[..common]
         .rfind(['<', '['])
         .filter(|tag| !behind[*tag..common].contains(['>', ']']))

@@ -154,7 +154,7 @@ impl ChatTemplate {
         })
     }
 
-    /// What closes an assistant's turn.
+    /// The tokens that close an assistant's turn.
     pub fn seal(&self) -> &[u32] {
         &self.seal
     }

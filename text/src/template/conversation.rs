@@ -20,14 +20,14 @@ pub struct Style {
     pub python_calls: bool,
     /// It writes only one call of a turn, or refuses several: each call is a turn of its own.
     pub one_call: bool,
-    /// It writes no calls in a turn that has a text: the text is left out.
+    /// Whether the template writes no calls in a turn that has a text. Then the text is left out.
     pub text_hides_calls: bool,
     /// It wants an answer to follow a call, not plain text.
     pub wants_calls: bool,
     /// A call's content: null or an empty text; its arguments: an object or JSON text.
     pub null_content: bool,
     pub text_arguments: bool,
-    /// It knows a call by its id only: `functions.name:0`.
+    /// Whether the template knows a call by its id only: `functions.name:0`.
     pub named_ids: bool,
     /// It wants every tool to have a description and parameters.
     pub full_schemas: bool,
@@ -57,6 +57,16 @@ pub struct Conversation {
     pub messages: Vec<Json>,
     pub tools: Option<Vec<Json>>,
     pub cue: bool,
+}
+
+impl From<Vec<Json>> for Conversation {
+    /// Messages without tools, and without the beginning of the model's turn.
+    fn from(messages: Vec<Json>) -> Self {
+        Conversation {
+            messages,
+            ..Default::default()
+        }
+    }
 }
 
 /// A tool call's id as every family takes it: nine letters or digits. A call and its answer get the same, whatever the
@@ -317,7 +327,7 @@ fn python_value(value: &Json) -> String {
     }
 }
 
-/// Tools for a model whose template has no place for them.
+/// Describes the tools, for a model whose template has no place for them.
 fn described(tools: &[Json]) -> String {
     let mut text = String::from("You can call these functions. Their JSON schemas:\n");
     for tool in tools {

@@ -149,7 +149,7 @@ fn strftime(format: &str, now: Moment) -> Result<String, Error> {
 fn explain(error: &Error) -> String {
     let what = match (error.kind(), error.detail()) {
         (ErrorKind::OutOfFuel, Some(detail)) => detail.to_string(),
-        (ErrorKind::OutOfFuel, None) => "the template does not come to an end".into(),
+        (ErrorKind::OutOfFuel, None) => "the template takes too many steps".into(),
         (ErrorKind::InvalidOperation, Some(detail)) => detail.to_string(),
         (kind, Some(detail)) => format!("{kind}: {detail}"),
         (kind, None) => kind.to_string(),

@@ -88,7 +88,7 @@ pub fn register(env: &mut Environment<'static>) {
             inner().empty_state().apply_filter(name, &args)
         });
     }
-    // Python iterates over what is undefined, but not over None.
+    // Python iterates over an undefined value, but not over None.
     env.add_test("iterable", |value: Value| match value.kind() {
         ValueKind::None => false,
         ValueKind::Undefined => true,

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 /// Breaks special tokens' names in content; see `specials.rs`.
 pub const GUARD: char = '\u{FDD0}';
-/// Stands after the content of the last turn.
+/// The mark after the content of the last turn.
 pub const END: char = '\u{FDD1}';
 /// Begins and ends the text that stands in for unknown content.
 pub const STAND_IN: char = '\u{FDD2}';

@@ -16,7 +16,7 @@ pub fn register(env: &mut Environment<'static>) {
     env.add_function("in", contains);
 }
 
-/// Makes a program call them.
+/// Makes a program call these functions.
 pub fn replace(program: &mut Instructions<'static>) {
     for i in 0..program.len() as u32 {
         if let Some(instruction) = program.get_mut(i) {

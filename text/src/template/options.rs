@@ -70,7 +70,7 @@ fn read(name: &str, value: &str) -> Result<Json, String> {
     }
     match serde_json::from_str(value) {
         Ok(Json::String(text)) if text.chars().any(is_reserved) => Err(format!(
-            "the option '{name}' has characters that stand for nothing (U+FDD0 and the like)"
+            "the option '{name}' has noncharacters, such as U+FDD0"
         )),
         Ok(value @ (Json::String(_) | Json::Bool(_) | Json::Number(_))) => Ok(value),
         _ => Err(format!(

@@ -44,7 +44,7 @@ const NEXT: usize = usize::MAX;
 
 struct Trial {
     text: String,
-    /// Where what follows begins to say something of its own, or the end.
+    /// The position at which the text after a turn begins to depend on the next turn, or the end.
     limit: usize,
     /// Where the content of the last known turn ends.
     content: usize,
@@ -233,7 +233,7 @@ fn choose<'a>(trials: &'a [Trial], specials: &Specials) -> Option<&'a str> {
         if other.content != base.content
             || other.text.as_bytes()[..other.content] != base.text.as_bytes()[..base.content]
         {
-            continue; // this trial has another history, so it tells nothing about ours
+            continue; // this trial has another history, so it says nothing about ours
         }
         if other.limit >= cut && other.text.as_bytes()[..cut] == base.text.as_bytes()[..cut] {
             continue;

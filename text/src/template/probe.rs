@@ -1,4 +1,4 @@
-//! What a template can be told and what it writes around a turn, found by rendering small conversations.
+//! Finds the options of a template, and the texts that it writes around a turn, by rendering small conversations.
 use super::conversation::{Style, PYTHON_CALLS};
 use super::prefix::{certain, stand_in_text, stand_in_tool};
 use super::renderer::Renderer;
@@ -47,7 +47,7 @@ pub fn find_style(renderer: &mut Renderer) -> Result<(), String> {
     renderer.style = Style::plain();
     let text = renderer.render(&[user(ASKED)])?;
     if !text.contains(&stand_in_text(ASKED)) {
-        return Err("chat template: a user's turn leaves no trace in what it writes".into());
+        return Err("chat template: its output does not contain the text of a user's turn".into());
     }
     let writes = |renderer: &Renderer, turns: &[Turn], wanted: &[&str]| {
         renderer
@@ -133,13 +133,13 @@ pub fn find_style(renderer: &mut Renderer) -> Result<(), String> {
     Ok(())
 }
 
-/// What closes an assistant's turn.
+/// The text that closes an assistant's turn.
 pub fn seal(renderer: &Renderer) -> Result<String, String> {
     let text = certain(renderer, &[user(ASKED), assistant(SAID)], true, &[])?;
     Ok(behind(&text, SAID).to_string())
 }
 
-/// What stands between a user's turn and the model's own.
+/// The text between a user's turn and the model's own.
 pub fn cue(renderer: &Renderer) -> Result<String, String> {
     let before = certain(renderer, &[user(ASKED)], true, &[])?;
     let text = renderer.render(&[user(ASKED), Turn::Cue])?;

@@ -1,6 +1,5 @@
 //! How the model marks its reasoning, found in what the template writes for it.
 use super::call_grammar::text_rule;
-use super::conversation::Conversation;
 use super::prefix::stand_in_text;
 use super::probe::{cue, ASKED, OTHER, SAID};
 use super::renderer::Renderer;
@@ -12,8 +11,8 @@ use serde_json::{json, Value as Json};
 pub struct Reasoning {
     pub open: String,
     pub close: String,
-    /// What the template writes between `close` and the answer, such as <|start|>assistant<|channel|>final<|message|>. It
-    /// ends with a special token, or is empty.
+    /// The text that the template writes between `close` and the answer, such as
+    /// <|start|>assistant<|channel|>final<|message|>. It ends with a special token, or is empty.
     pub between: String,
     /// The cue has already opened it.
     pub begins_inside: bool,
@@ -40,7 +39,7 @@ impl Reasoning {
         })
     }
 
-    /// The special token behind which the answer begins.
+    /// The special token after which the answer begins.
     fn last_token(&self, specials: &Specials) -> Option<u32> {
         match specials.all(&self.between).last() {
             Some((_, _, id)) => Some(*id),
@@ -55,8 +54,8 @@ impl Reasoning {
             true => String::new(),
             false => text_rule(&self.open, specials) + " ",
         };
-        // What is thought goes up to the mark: a special token stands outside of all text, any other mark is the first one
-        // in the text.
+        // The thoughts end at the mark. A special token cannot occur in text; any other mark ends the thoughts where it
+        // first occurs.
         let (mark, rest) = match specials.find(&self.close, 0) {
             Some((start, ..)) => self.close.split_at(start),
             None => (self.close.as_str(), ""),
@@ -112,7 +111,7 @@ pub fn reasoning(renderer: &Renderer, template: &str) -> Option<Reasoning> {
     Some(found)
 }
 
-/// The texts that a template puts around the reasoning of a message that has one, and what it writes before the answer.
+/// The texts that a template puts around a message's reasoning, and the text that it writes before the answer.
 fn written(renderer: &Renderer, cue: &str) -> Option<(String, String, String)> {
     let (asked, thought, said) = (
         stand_in_text(ASKED),
@@ -125,15 +124,7 @@ fn written(renderer: &Renderer, cue: &str) -> Option<(String, String, String)> {
             let mut message = json!({"role": "assistant", "content": said});
             message[*field] = json!(thought);
             let messages = vec![json!({"role": "user", "content": asked}), message];
-            let text = renderer
-                .render_messages(
-                    &Conversation {
-                        messages,
-                        ..Default::default()
-                    },
-                    0,
-                )
-                .ok()?;
+            let text = renderer.render_messages(&messages.into(), 0).ok()?;
             let (at, end) = (text.find(&thought)?, text.find(&said)?);
             let behind = text.get(at + thought.len()..end)?;
             let before = text.get(text.find(&asked)? + asked.len()..at)?;
@@ -169,7 +160,7 @@ fn last_mark(text: &str, renderer: &Renderer) -> Option<String> {
     Some(line[from..].to_string()).filter(|mark| !mark.is_empty())
 }
 
-/// Up to the end of the first special token or tag.
+/// The text up to the end of the first special token or tag.
 fn closing(text: &str, renderer: &Renderer) -> Option<String> {
     let line = text.trim().split('\n').next()?;
     let end = match renderer.specials.find(line, 0) {
@@ -179,7 +170,7 @@ fn closing(text: &str, renderer: &Renderer) -> Option<String> {
     Some(line[..end].to_string()).filter(|mark| !mark.is_empty())
 }
 
-/// What stands before the answer, if it ends with a special token: no text of the answer can be taken for it.
+/// The text before the answer, if it ends with a special token: no text of the answer can be mistaken for it.
 fn before_answer(text: &str, renderer: &Renderer) -> String {
     let text = text.trim();
     match renderer.specials.all(text).last() {

@@ -7,7 +7,7 @@ use minijinja::Error;
 /// A variable that is 1. A product with it is no constant.
 pub const ONE: &str = "__one";
 
-/// As transformers sets Jinja up.
+/// The settings that transformers gives to Jinja.
 fn whitespace() -> WhitespaceConfig {
     WhitespaceConfig {
         keep_trailing_newline: false,
@@ -24,7 +24,7 @@ struct Tag<'a> {
     name: Option<&'a str>,
     /// Ends of the operators that multiply.
     products: Vec<usize>,
-    /// A `*` here stands before a value, not between two.
+    /// A `*` in this place unpacks the value after it; it does not multiply.
     expects_value: bool,
 }
 

@@ -123,7 +123,7 @@ impl Turn {
     }
 }
 
-/// `json` with every text in it, keys too, replaced. Its depth was limited when it was parsed.
+/// Returns `json` with every text in it replaced, keys too. Its depth was limited when it was parsed.
 fn map_json(json: &Json, with: &dyn Fn(&str) -> String) -> Json {
     match json {
         Json::String(text) => Json::String(with(text)),

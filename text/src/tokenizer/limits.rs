@@ -1,6 +1,6 @@
 //! Limits of a vocabulary and of a text. Real ones stay far below.
 
-/// Tokens of a vocabulary.
+/// The most tokens that a vocabulary may have.
 pub const TOKENS: usize = 1 << 22;
 /// Bytes of one token.
 pub const TOKEN_BYTES: usize = 1 << 12;
@@ -15,7 +15,7 @@ pub const JSON_BYTES: usize = 256 << 20;
 pub const JSON_DEPTH: usize = 64;
 /// Bytes of one text to encode. It takes up to a hundred bytes of memory for each.
 pub const TEXT_BYTES: usize = 4 << 20;
-/// The same where the crate does it all: hundreds of bytes for each.
+/// The same for tokenizers that the crate runs, which need hundreds of bytes for each token.
 pub const TEXT_BYTES_BY_CRATE: usize = 1 << 20;
 
 pub fn check_size(whose: &str, tokens: usize) -> Result<(), String> {
@@ -67,7 +67,7 @@ pub fn check_depth(json: &[u8]) -> Result<(), String> {
         }
         if depth > JSON_DEPTH {
             return Err(format!(
-                "it is nested more than {JSON_DEPTH} deep: it is damaged, or no tokenizer.json"
+                "it is nested more than {JSON_DEPTH} deep: it is damaged, or not a tokenizer.json"
             ));
         }
     }

@@ -46,8 +46,8 @@ _COMPILE = [
     "-target", "wasm32-wasi", "-std=c++23", "-fno-exceptions", "-fno-sanitize=undefined",
     "-fno-color-diagnostics", *_CHECKED, *_FILES,
 ]  # fmt: skip
-# Those of libc++'s sources that zig leaves out, and how they are compiled. wasi-libc is a musl
-# without `copy_file_range`.
+# The sources of libc++ that zig leaves out, and how they are compiled. wasi-libc is a musl without
+# `copy_file_range`.
 _LIBRARY = ["-D_LIBCPP_BUILDING_LIBRARY", "-U_LIBCPP_HAS_MUSL_LIBC", "-D_LIBCPP_HAS_MUSL_LIBC=0"]
 _LIBRARY_SOURCES = (
     "directory_entry", "directory_iterator", "filesystem_clock", "filesystem_error", "operations",
@@ -58,8 +58,8 @@ _MODE = {
     True: ["-O0", "-g", "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_DEBUG"],
 }
 _LINK = ["-mexec-model=reactor", "-Wl,--gc-sections"]
-# Without debug information, zig leaves out the names of functions too. They are for the backtraces
-# of traps, and so are the lines of the user's sources, which cpp_lines.py takes from it.
+# Without debug information, zig leaves out the names of functions too. The backtraces of traps need
+# the names, and cpp_lines.py takes the lines of the user's sources from the rest.
 _NAMES = "-g1"
 _STACK_BYTES = 1 << 20  # lld's default of 64 KiB is too little for recursion
 

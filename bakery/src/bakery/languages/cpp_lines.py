@@ -1,9 +1,9 @@
-"""Which line of the user's sources each instruction of a C++ program belongs to.
+"""Finds the line of the user's sources to which each instruction of a C++ program belongs.
 
-The compiler writes that as DWARF, which is larger than the program. This module keeps what a
-backtrace needs of it: a few kilobytes, which the engine reads when the program traps. They are a
-custom section `pie:lines` of the component, which bridge/src/wasm/lines.rs reads. Code of libraries
-that was inlined belongs to the user's line that called it.
+The compiler writes these lines as DWARF, which is larger than the program. This module keeps the
+few kilobytes of it that a backtrace needs, as the custom section `pie:lines` of the component. The
+engine reads the section when the program traps (bridge/src/wasm/lines.rs). Library code that was
+inlined belongs to the user's line that called it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from bakery.languages.dwarf import Unit, units
 
 SECTION = b"pie:lines"
 _FORMAT = 1
-_LARGEST_SECTION = 1 << 20  # the engine takes no more
+_LARGEST_SECTION = 1 << 20  # the engine ignores larger sections
 
 
 @dataclass
 class Module:
-    """What is read of a core module."""
+    """The parts of a core module that are read here."""
 
     custom: dict[bytes, bytes] = field(default_factory=dict)
     imported: int = 0  # functions
-    bodies: list[tuple[int, int]] = field(default_factory=list)  # in the code section
+    bodies: list[tuple[int, int]] = field(default_factory=list)  # begin and end in the code section
 
 
 def read_module(data: bytes) -> Module:
@@ -47,7 +47,9 @@ def read_module(data: bytes) -> Module:
 
 
 def without_debug_information(data: bytes) -> bytes:
-    """The core module without the sections of DWARF. Those of names stay, for backtraces."""
+    """Returns the core module without the sections of DWARF. Sections of names stay, for
+    backtraces.
+    """
     kept, begin = [data[:8]], 8
     for section, body, end in _sections(data):
         at, length = leb(data, body) if section == 0 else (body, 0)
@@ -58,9 +60,11 @@ def without_debug_information(data: bytes) -> bytes:
 
 
 def lines_section(data: bytes, root: Path) -> bytes:
-    """The custom section for a component of this core module, whose sources are below `root`.
+    """Returns the custom section for a component of this core module, whose sources are below
+    `root`.
 
-    It is empty if the module has no debug information, or too much of it."""
+    The section is empty if the module has no debug information, or too much of it.
+    """
     module = read_module(data)
     files: dict[str, int] = {}
     functions: dict[int, list[tuple[int, int, int]]] = {}
@@ -69,7 +73,8 @@ def lines_section(data: bytes, root: Path) -> bytes:
         own = _own_files(unit, root)
         if not own:
             continue
-        inlined: dict[int, list[_Call]] = {}  # by function: callers before those that they call
+        # By function: callers before the functions that they call.
+        inlined: dict[int, list[_Call]] = {}
         for call in _calls(unit, own):
             inlined.setdefault(bisect.bisect_right(starts, call[0]) - 1, []).append(call)
         for address, file, line in unit.rows():
@@ -82,9 +87,9 @@ def lines_section(data: bytes, root: Path) -> bytes:
                 number = files.setdefault(place[0], len(files) + 1)
                 row = (address - starts[index], number, place[1])
             else:
-                row = (address - starts[index], 0, 0)  # a library's own
+                row = (address - starts[index], 0, 0)  # a file of a library
             rows.append(row)
-    # Functions of libraries have nothing to tell.
+    # Functions of libraries have no lines of the user.
     functions = {i: rows for i, rows in functions.items() if any(file for _, file, _ in rows)}
     payload = _encode(list(files), functions)
     if not files or len(payload) > _LARGEST_SECTION:
@@ -94,7 +99,7 @@ def lines_section(data: bytes, root: Path) -> bytes:
 
 
 def _own_files(unit: Unit, root: Path) -> dict[int, str]:
-    """The numbers of the user's files in a unit, with their paths from the project."""
+    """Returns the numbers of the user's files in a unit, with their paths from the project."""
     own = {}
     for number, path in unit.files().items():
         whole = Path(root, path).resolve()
@@ -103,18 +108,18 @@ def _own_files(unit: Unit, root: Path) -> dict[int, str]:
     return own
 
 
-_Call = tuple[int, int, str, int]  # from, to, and the user's line
+_Call = tuple[int, int, str, int]  # begin, end, and the user's line
 
 
 def _calls(unit: Unit, own: dict[int, str]) -> Iterator[_Call]:
-    """The ranges of inlined code that the user's own lines called."""
+    """Returns the ranges of inlined code that the user's own lines called."""
     for begin, end, file, line in unit.inlined():
         if file in own:
             yield begin, end, own[file], line
 
 
 def _caller(inlined: list[_Call], address: int) -> tuple[str, int] | None:
-    """The line that called the code at this address: that of the innermost range around it."""
+    """Returns the line that called the code at this address, from the innermost range around it."""
     found, shortest = None, 0
     for begin, end, file, line in inlined:
         if begin <= address < end and (found is None or end - begin <= shortest):
@@ -123,9 +128,10 @@ def _caller(inlined: list[_Call], address: int) -> tuple[str, int] | None:
 
 
 def _encode(files: list[str], functions: dict[int, list[tuple[int, int, int]]]) -> bytes:
-    """Numbers are LEB128: the version, the files, and the functions in their order. A function is
-    the distance of its index from the one before, and its rows: each the distance of its offset,
-    a file from 1 on or 0, and a line."""
+    """Encodes the section. All numbers are LEB128: the version, the files, and the functions in
+    order. A function is the difference between its index and the previous one's, and its rows. A
+    row is the difference between its offset and the previous one's, a file counted from 1 (0:
+    none), and a line."""
     made = [_leb(_FORMAT), _leb(len(files))]
     for file in files:
         made += [_leb(len(file.encode())), file.encode()]
@@ -142,7 +148,7 @@ def _encode(files: list[str], functions: dict[int, list[tuple[int, int, int]]]) 
 
 
 def _shortened(rows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Only the rows where something changes; of those at one offset, the last."""
+    """Keeps only the rows that differ from the row before; of rows at one offset, the last."""
     kept: list[tuple[int, int, int]] = []
     for row in rows:
         if kept and kept[-1][0] == row[0]:
@@ -153,7 +159,7 @@ def _shortened(rows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
 
 
 def _sections(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Each section's id, and where its content begins and ends."""
+    """Returns each section's id, and the offset at which its content begins and ends."""
     at = 8
     while at < len(data):
         body, size = leb(data, at + 1)
@@ -162,11 +168,11 @@ def _sections(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _imported_functions(data: bytes, at: int) -> int:
-    """Of the import section: how many functions it names. They come first in the index space."""
+    """Returns how many functions the import section names. They come first in the index space."""
     at, count = leb(data, at)
     functions = 0
     for _ in range(count):
-        for _ in range(2):  # the module and the name
+        for _ in range(2):  # skip the module and the name
             at, length = leb(data, at)
             at += length
         kind = data[at]
@@ -186,7 +192,7 @@ def _imported_functions(data: bytes, at: int) -> int:
 
 
 def leb(data: bytes, at: int) -> tuple[int, int]:
-    """Where the LEB128 number at `at` ends, and the number."""
+    """Returns the offset after the LEB128 number at `at`, and the number."""
     number = shift = 0
     while True:
         byte = data[at]

@@ -1,6 +1,7 @@
 """Reads DWARF 4, as clang writes it for wasm: files, line tables and inlined calls.
 
-Other versions are skipped. What clang did not write is not checked for: its output is trusted.
+Other versions are skipped. The input is clang's output, so it is trusted and not checked for forms
+that clang does not write.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Reader:
 
 
 def units(sections: dict[bytes, bytes]) -> Iterator[Unit]:
-    """The units of translation, by the module's custom sections."""
+    """Reads the compilation units from the module's custom sections."""
     info = sections.get(b".debug_info", b"")
     at = 0
     while at < len(info):
@@ -89,7 +90,7 @@ class Unit:
         return found
 
     def _entries(self) -> Iterator[tuple[int, dict[int, int]]]:
-        """The tag of each entry, and those of its attributes that are of use."""
+        """Reads the tag of each entry, and the attributes that this module uses."""
         reader = _Reader(self.sections[b".debug_info"], self.begin)
         while reader.at < self.end:
             code = reader.leb()
@@ -106,7 +107,7 @@ class Unit:
             yield tag, values
 
     def inlined(self) -> Iterator[tuple[int, int, int, int]]:
-        """The ranges of inlined code, with the file and the line of each call."""
+        """Returns the ranges of inlined code, with the file and the line of each call."""
         base = self._top.get(_LOW_PC, 0)
         for tag, values in self._entries():
             if tag != _INLINED or _CALL_FILE not in values:
@@ -124,14 +125,14 @@ class Unit:
             yield pair
 
     def files(self) -> dict[int, str]:
-        """The numbers and paths of the files of its line table."""
+        """Returns the numbers and paths of the files in the unit's line table."""
         if not self._files and _STMT_LIST in self._top:
             for _ in self.rows():
                 break
         return self._files
 
     def rows(self) -> Iterator[tuple[int, int, int]]:
-        """The line table: addresses, each with the file and the line from there on."""
+        """Returns the line table: addresses, each with the file and the line that begin there."""
         reader = _Reader(self.sections[b".debug_line"], self._top.get(_STMT_LIST, 0))
         end = reader.number(4) + reader.at
         if reader.number(2) != _VERSION:
@@ -148,7 +149,7 @@ class Unit:
         while name := reader.text():
             number += 1
             folder = folders[reader.leb()]
-            reader.leb(), reader.leb()  # the time and the size
+            reader.leb(), reader.leb()  # skip the time and the size
             self._files[number] = f"{folder}/{name}" if folder else name
         reader.at = program
         address, file, line = 0, 1, 1
@@ -185,7 +186,7 @@ class Unit:
 
 
 def _value(reader: _Reader, form: int) -> int:
-    """Reads an attribute. Those that are no numbers are 0."""
+    """Reads an attribute. Attributes that are not numbers read as 0."""
     if (size := _SIZES.get(form)) is not None:
         return reader.number(size) if form != _FLAG_PRESENT else 1
     if form in (_UNSIGNED, _REFERENCE):

@@ -34,7 +34,7 @@ _ENTRIES = [
 
 # The names under which a program imports the SDK.
 _SDK_NAMES = ("inferlet", "@pie-project/inferlet")
-# What npm reads of package.json to install the packages that a program imports.
+# The keys of package.json that npm reads to install the packages that a program imports.
 _INSTALLED = ("dependencies", "optionalDependencies", "peerDependencies", "overrides")
 
 
@@ -130,7 +130,7 @@ def _install_dependencies(root: Path, report: Report) -> Path | None:
     try:
         wanted = _without_sdk(json.loads(manifest.read_text(encoding="utf-8")), root)
     except (OSError, ValueError):
-        return None  # build.mjs reports what is wrong with it
+        return None  # build.mjs reports the fault in it
     packages = wanted.get("dependencies", {})
     if all((root / "node_modules" / name).exists() for name in packages):
         return None
@@ -170,7 +170,7 @@ def _without_sdk(settings: Any, root: Path) -> dict[str, Any]:
 
 
 def _from_folder(asked: Any, root: Path) -> Any:
-    """What package.json asks for. A relative path begins at `root`."""
+    """The dependencies of package.json. A relative path begins at `root`."""
     if not isinstance(asked, str) or not asked.startswith(("file:", "link:", "./", "../")):
         return asked
     path = asked.removeprefix("file:").removeprefix("link:")

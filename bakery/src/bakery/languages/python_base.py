@@ -33,7 +33,7 @@ PYTHON_FAILED = 20  # the exit status of python_snapshot.mjs if the program cann
 _JS = Path(__file__).resolve().parents[3] / "js"
 _SCRIPTS = ("python_base.mjs", "python_snapshot.mjs", "core_module.mjs", "wasm.mjs")
 _NAME = "base"  # of its package; a snapshot has the program's name
-_KEPT = 4  # bases; one has about 70 MB
+_KEPT = 4  # how many bases are kept; one has about 70 MB
 
 # componentize-py removes the folders that it adds by itself, the standard library among them. So
 # the base copies them to /4 while it is made.
@@ -58,7 +58,7 @@ def load(kind, name, late):
         sys.argv.clear()
 
 
-# The snapshot holds all memory, also what is free: so no file is read as a whole.
+# A snapshot holds the whole memory, including the free part. So no file is read as a whole.
 _buffer = bytearray(1 << 14)
 
 

@@ -68,7 +68,7 @@ def _of_package(root: Path) -> list[str]:
     try:
         data = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return []  # the reader of its dependencies reports what is wrong with it
+        return []  # the reader of the dependencies reports the fault in it
     tables = [_table(data.get("project")), _table(_table(data.get("tool")).get("poetry"))]
     modules = [
         script.partition(":")[0].strip().replace(".", "/")

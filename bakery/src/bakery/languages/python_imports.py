@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# What stands at the top level of a module that binds a name, for sources that cannot be parsed.
+# Statements that bind a name at the top level of a module, for sources that cannot be parsed.
 _BINDS = r"^(async\s+def|def)\s+{0}\b|^{0}\s*=|^from\s.+\b{0}\b"
 
 # An import inside a function: the module, the names taken from it, and whether it must exist.

@@ -55,7 +55,7 @@ def _declared(root: Path, report: Report) -> list[str]:
 
 
 def _of_poetry(name: str, asked: Any, report: Report) -> str | None:
-    """A requirement as pip has it. None: poetry installs it on demand only."""
+    """A requirement in pip's form. None: poetry installs it on demand only."""
     table = asked if isinstance(asked, dict) else {"version": asked}
     if table.get("optional") is True:
         return None
@@ -74,7 +74,7 @@ def _of_poetry(name: str, asked: Any, report: Report) -> str | None:
 
 
 def _bound(text: str) -> str | None:
-    """A version bound of poetry, as pip has it: `^1.2.3` is `>=1.2.3,<2`."""
+    """A version bound of poetry in pip's form: `^1.2.3` is `>=1.2.3,<2`."""
     if text in ("*", ""):
         return ""
     found = _POETRY_BOUND.match(text)

@@ -38,7 +38,7 @@ _RELEASE_PROFILE = {
     "lto": "true",
     "codegen-units": "1",
     "panic": '"abort"',
-    "strip": '"debuginfo"',  # function names stay, for the backtraces of traps
+    "strip": '"debuginfo"',  # names of functions stay, for the backtraces of traps
 }
 
 

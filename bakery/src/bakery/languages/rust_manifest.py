@@ -44,7 +44,7 @@ class Workspace:
     settings: dict[str, Any]
 
     def shared(self, section: str) -> dict[str, Any]:
-        """What members inherit from `[workspace.SECTION]`."""
+        """The keys that members inherit from `[workspace.SECTION]`."""
         return _table(_table(self.settings.get("workspace")).get(section))
 
 
@@ -158,7 +158,7 @@ def _takes_schemars_1(requirement: str) -> bool:
 
 
 def _takes_wstd_0_6(requirement: str) -> bool:
-    """Whether cargo takes a version from 0.6 on, where it has the choice."""
+    """Whether cargo accepts a version from 0.6 on, if it may choose."""
     return _takes(requirement, r"0\.([6-9]|\d\d)", below=r"<\s*0\.6(\.0)?$|<=?\s*0\.[0-5]\b")
 
 
@@ -249,7 +249,7 @@ def standalone(
                 made[key] = _from_folder(workspace.settings[key], workspace.root)
     for crates in _table(made.get("patch")).values():
         _table(crates).pop(_SDK, None)
-    # With a workspace of its own, the copy takes no part in one around the cache.
+    # The copy has a workspace of its own, so it does not belong to a workspace around the cache.
     resolver = _table(workspace.settings.get("workspace")).get("resolver") if workspace else None
     made["workspace"] = {"resolver": resolver} if resolver else {}
     return made, notices

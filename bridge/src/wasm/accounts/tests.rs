@@ -1,7 +1,7 @@
 use super::*;
 use std::io::Write;
 
-/// A folder of a test, which is removed with it.
+/// A temporary folder, which is removed when the test drops it.
 pub struct Folder {
     dir: PathBuf,
     pub account: Arc<Account>,
@@ -123,7 +123,7 @@ fn writes_go_on_while_a_folder_is_measured_and_are_counted() {
         account.next_step(1 << 20, &mut later),
         Step::Await(_)
     ));
-    drop(before); // the measurement may have missed the bytes that were written
+    drop(before); // the measurement may have missed bytes that were written meanwhile
     let during = account.take_now(&wanted).expect("no lock is held");
     measurement.run();
     let room = account.books.lock().unwrap().room;
@@ -147,7 +147,7 @@ fn a_measurement_that_is_never_done_holds_up_nobody() {
     let Step::Measure(measurement, ended) = folder.account.next_step(1, &mut deciding) else {
         panic!("it has to be measured");
     };
-    drop(measurement); // as by an executor that shuts down
+    drop(measurement); // as an executor does when it shuts down
     assert!(ended.has_changed().unwrap());
     assert!(matches!(
         folder.account.next_step(1, &mut deciding),

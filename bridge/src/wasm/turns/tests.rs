@@ -73,7 +73,7 @@ fn a_thread_that_keeps_guests_runs_them() {
     pie_turns_keep(&turns, true);
     assert!(!turns.run_one()); // it waits
     guest.fire(0);
-    assert!(guest.ran.recv_timeout(SOON).is_err()); // no other thread runs it
+    assert!(guest.ran.recv_timeout(SOON).is_err()); // no other thread may run the guest
     assert!(turns.run_one());
     assert!(guest.ran_here());
     pie_turns_keep(&turns, false);
@@ -91,7 +91,7 @@ fn kept_guests_can_be_handed_over() {
     assert!(!guest.ran_here());
     std::thread::sleep(SOON);
     guest.fire(1);
-    pie_turns_keep(&turns, false); // also hands over
+    pie_turns_keep(&turns, false); // this call hands over, too
     assert!(!guest.ran_here());
 }
 

@@ -49,7 +49,8 @@ class ParsedPrivateKey:
         return cls.parse(Path(path).expanduser().read_bytes(), password)
 
     def sign(self, message: bytes) -> bytes:
-        """The signature of a message, as the server expects it for this kind of key."""
+        """Returns the signature of a message, in the form that the server expects for this kind
+        of key."""
         key = self._key
         if isinstance(key, rsa.RSAPrivateKey):
             return key.sign(message, padding.PKCS1v15(), hashes.SHA256())

@@ -198,7 +198,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _answer(method: Any) -> dict[str, Any]:
-    """What this client answers to a request of a server: it offers nothing but ping."""
+    """Returns this client's answer to a request of a server. The client supports only ping."""
     if method == "ping":
         return {"result": {}}
     return {"error": {"code": _METHOD_NOT_FOUND, "message": f"no method is named {method}"}}

@@ -84,7 +84,7 @@ pub(super) async fn serve(
     shows_thoughts: bool,
     respond: Responder,
 ) -> Result<()> {
-    // What is cached is known when the answer begins. The last event counts again.
+    // The number of cached tokens is known when the answer begins. The last event states the counts again.
     let usage = usage_of(&Usage {
         prompt: length(&prompt),
         ..Usage::default()

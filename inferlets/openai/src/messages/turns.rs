@@ -119,7 +119,7 @@ pub(super) fn turns(fields: &Fields) -> Parsed<Turns> {
     Ok(turns)
 }
 
-/// What stands between two blocks of text that are texts of their own.
+/// The separator between two blocks of text.
 const PARAGRAPHS: &str = "\n";
 
 /// The content of a message: its text, its calls of tools, and results of such calls.
@@ -187,8 +187,8 @@ fn read(content: &Value, place: &str, between: &str) -> Parsed<Content> {
     Ok(all)
 }
 
-/// Whether a block tells of a tool that the API's own servers ran, in a history from there. What the model concluded from
-/// it is in the text that follows.
+/// Whether a block is about a tool that the API's own servers ran, in a conversation that began there. The text after
+/// it says what the model concluded from it.
 fn is_of_servers(kind: &str) -> bool {
     const OTHERS: [&str; 4] = [
         "server_tool_use",

@@ -135,7 +135,7 @@ Task<Result<Json>> Stops(const Json& input) {
   co_return answer;
 }
 
-// Every allowed token is about as likely as any other.
+// All allowed tokens are about equally likely.
 Result<Generator> Random(const Json& input) {
   const auto max_tokens = PIE_TRY_SYNC(input.Get<size_t>("max_tokens"));
   const auto seed = PIE_TRY_SYNC(input.Get<uint64_t>("seed"));

@@ -2,12 +2,13 @@
 #include "harness.h"
 
 Rows AllRows();
-Rows RealRows();  // what a row checks on a real model, where that differs
+Rows RealRows();  // the checks of a row on a real model, where they differ
 
 namespace {
 
 Task<Result<Json>> Main(Json input) {
-  if (input.IsObject() && input["fail"].IsString()) co_return Error(*input["fail"].As<std::string>());
+  if (input.IsObject() && input["fail"].IsString())
+    co_return Error(*input["fail"].As<std::string>());
   const Model model = PIE_TRY(Model::Load(runtime::Models()[0]));
   Rows rows = input.IsObject() && input["real"].IsBool() ? RealRows() : Rows{};
   rows.merge(AllRows());

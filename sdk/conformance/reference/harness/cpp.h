@@ -1,4 +1,4 @@
-// What the rows of the reference share in C++.
+// Declarations that the rows of the reference share in C++.
 #pragma once
 
 #include <inferlet/inferlet.h>
@@ -30,10 +30,14 @@ inline std::string Fresh() {
   return "reference-cpp-" + std::to_string(number++);
 }
 
-inline uint32_t Letter(const Model& model, std::string_view text) { return model.Tokenizer().Encode(text)[0]; }
+inline uint32_t Letter(const Model& model, std::string_view text) {
+  return model.Tokenizer().Encode(text)[0];
+}
 
 // All tokens of the vocabulary.
-inline std::vector<uint32_t> Every(const Model& model) { return model.Tokenizer().Vocabs().ids; }
+inline std::vector<uint32_t> Every(const Model& model) {
+  return model.Tokenizer().Vocabs().ids;
+}
 
 // A special token that does not end a turn.
 inline uint32_t Special(const Model& model) {
@@ -43,13 +47,14 @@ inline uint32_t Special(const Model& model) {
   return std::ranges::min(ids);
 }
 
-// Whether the tokens are a text of these letters alone.
-inline bool Holds(const Model& model, const std::vector<uint32_t>& tokens, std::string_view letters) {
+// Whether the tokens are a text that consists of these letters alone.
+inline bool Holds(const Model& model, const std::vector<uint32_t>& tokens,
+                  std::string_view letters) {
   const Result<std::string> text = model.Tokenizer().Decode(tokens);
   return text && text->find_first_not_of(letters) == std::string::npos;
 }
 
-// Whether a mask of runs, the first of which is not allowed, allows the token.
+// Whether a mask allows the token. The mask is a list of runs; the first run is not allowed.
 inline bool Allows(const std::vector<uint32_t>& mask, uint32_t token) {
   uint32_t end = 0;
   for (size_t run = 0; run < mask.size(); ++run) {

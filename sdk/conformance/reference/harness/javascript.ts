@@ -51,19 +51,19 @@ function special(model: Model): number {
   return Math.min(...model.tokenizer().specialTokens()[0].filter((id) => !stops.includes(id)));
 }
 
-/** Whether the tokens are a text of these letters alone. */
+/** Whether the tokens are a text that consists of these letters alone. */
 function holds(model: Model, tokens: Uint32Array, letters: string): boolean {
   return [...model.tokenizer().decode(tokens)].every((found) => letters.includes(found));
 }
 
-/** Whether a mask of runs, the first of which is not allowed, allows the token. */
+/** Whether a mask allows the token. The mask is a list of runs; the first run is not allowed. */
 function allows(mask: Uint32Array, token: number): boolean {
   let end = 0;
   return mask.findIndex((run) => token < (end += run)) % 2 === 1;
 }
 
 const rows: Record<string, (model: Model) => Promise<void>> = {};
-/** What a row checks on a real model, where that differs. */
+/** The checks of a row on a real model, where they differ. */
 const real: typeof rows = {};
 // {rows}
 

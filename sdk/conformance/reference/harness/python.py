@@ -87,12 +87,12 @@ def special(model: Model) -> int:
 
 
 def holds(model: Model, tokens: list[int], letters: str) -> bool:
-    """Whether the tokens are a text of these letters alone."""
+    """Whether the tokens are a text that consists of these letters alone."""
     return set(model.tokenizer().decode(tokens)) <= set(letters)
 
 
 def allows(mask: list[int], token: int) -> bool:
-    """Whether a mask of runs, the first of which is not allowed, allows the token."""
+    """Whether a mask allows the token. The mask is a list of runs; the first run is not allowed."""
     ends = list(itertools.accumulate(mask))
     return next((i % 2 == 1 for i, end in enumerate(ends) if token < end), False)
 

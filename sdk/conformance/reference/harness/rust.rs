@@ -76,12 +76,12 @@ fn special(model: &Model) -> u32 {
     ids.into_iter().filter(|id| !stops.contains(id)).min().expect("a special token")
 }
 
-/// Whether the tokens are a text of these letters alone.
+/// Whether the tokens are a text that consists of these letters alone.
 fn holds(model: &Model, tokens: &[u32], letters: &str) -> Result<bool> {
     Ok(model.tokenizer().decode(tokens)?.chars().all(|found| letters.contains(found)))
 }
 
-/// Whether a mask of runs, the first of which is not allowed, allows the token.
+/// Whether a mask allows the token. The mask is a list of runs; the first run is not allowed.
 fn allows(mask: &[u32], token: u32) -> bool {
     let mut end = 0;
     let within = mask.iter().position(|run| { end += run; token < end });

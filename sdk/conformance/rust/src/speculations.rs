@@ -76,7 +76,7 @@ impl Speculator for Placed {
     }
 }
 
-/// The tokens, and how often was drafted.
+/// The tokens, and how many times the drafter was asked.
 async fn placed(
     input: &Input,
     truth: &[u32],

@@ -3,7 +3,7 @@ import { Context, Entropy, Logprob, Sampler, type GenerateOptions, type Speculat
 import { constraintOf, drawn, isSame, outcome } from './constraints.ts';
 import { failureOf, loadModel, type Cases, type Input } from './case.ts';
 
-/** Drafts what is known to come, with a mistake at every third place, and notes its calls. */
+/** Drafts the tokens that are known to come, with a mistake at every third place, and records its calls. */
 class Drafter implements Speculator {
   readonly calls: unknown[] = [];
   readonly #truth: Uint32Array;

@@ -43,7 +43,7 @@ struct Interrupt {  // a control token that the text does not show
   // The id of the token.
   uint32_t token;
 };
-// What Feed returns.
+// The result of Decoder::Feed.
 using Event = std::variant<Delta, Done, Idle, Interrupt>;
 
 // Turns the tokens of the model's turn into text. It holds bytes back until they form whole

@@ -134,7 +134,7 @@ class Request {
   const std::string& Method() const { return method_; }
   // The path without the query.
   const std::string& Path() const { return path_; }
-  // What follows the question mark, or an empty text.
+  // The part of the URL after the question mark, or an empty text.
   const std::string& Query() const { return query_; }
   // All headers, in the order of their arrival.
   const http::Headers& Headers() const { return headers_; }

@@ -23,7 +23,7 @@ struct Delta {
 struct End {         // the block has ended
   std::string text;  // the text of the whole block
 };
-// What Feed returns.
+// The result of Decoder::Feed.
 using Event = std::variant<Idle, Start, Delta, End>;
 
 // Finds reasoning blocks in the tokens of the model's turn.

@@ -57,7 +57,7 @@ struct Call {
   // Tells several calls apart. It may be empty; Feed leaves it empty.
   std::string id{};
 };
-// What Feed returns.
+// The result of Decoder::Feed.
 using Event = std::variant<Idle, Start, Call>;
 
 // Finds tool calls. If a batch completes several calls, each following Feed, also with an empty

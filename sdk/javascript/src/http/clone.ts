@@ -32,7 +32,7 @@ function readFrom(response: Response, source: Response): void {
   Object.defineProperty(response, 'bodyUsed', { get: () => source.bodyUsed, configurable: true });
 }
 
-/** A clone says where the response came from. */
+/** A clone has the URL of the original response. */
 function described(made: Response, { url, redirected }: Response): Response {
   Object.defineProperty(made, 'url', { value: url });
   Object.defineProperty(made, 'redirected', { value: redirected });

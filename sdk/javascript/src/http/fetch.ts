@@ -76,7 +76,7 @@ function resolve(reference: string, base: string): URL | undefined {
 function follow(call: Call, status: number, location: string): void {
   const next = resolve(location, call.url.href);
   if (!next || (next.protocol !== 'http:' && next.protocol !== 'https:')) {
-    throw failed(call.url, `it redirects to ${location}, which is no URL of HTTP`);
+    throw failed(call.url, `it redirects to ${location}, which is not an HTTP URL`);
   }
   const becomesGet =
     status === 303

@@ -1,4 +1,6 @@
-/** What bakery exports as the handler of HTTP requests: a web `Request` in, a web `Response` out. */
+/**
+ * The function that bakery exports as the handler of HTTP requests: a web `Request` in, a web `Response` out.
+ */
 import {
   Fields,
   OutgoingBody,

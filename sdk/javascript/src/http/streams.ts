@@ -18,7 +18,7 @@ export function bodyOf(
   const close = (): void => {
     if (!open) return;
     open = false;
-    stream[Symbol.dispose](); // before the body that it belongs to
+    stream[Symbol.dispose](); // set before the body to which it belongs
     body[Symbol.dispose]();
   };
   const source: UnderlyingDefaultSource<Uint8Array> = {

@@ -34,7 +34,7 @@ function fromBase64(text: string): number[] {
   return bytes;
 }
 
-/** Ends at the first pair that is no number, as Node does. */
+/** Ends at the first pair that is not a number, as Node does. */
 function fromHex(text: string): number[] {
   const bytes: number[] = [];
   for (const [pair] of text.matchAll(/../gs)) {
@@ -101,7 +101,7 @@ class Bytes extends Uint8Array<ArrayBuffer> {
     return this.subarray(start, end) as this;
   }
 
-  /** What JSON.stringify writes. */
+  /** The object that JSON.stringify writes. */
   toJSON(): { type: 'Buffer'; data: number[] } {
     return { type: 'Buffer', data: Array.from(this) };
   }

@@ -1,6 +1,6 @@
 /** `node:timers/promises`: timers that are awaited. An `AbortSignal` ends the wait. */
 
-/** What a timer can be given besides its delay and its value. */
+/** Options of a timer, besides its delay and its value. */
 export interface TimerOptions {
   signal?: AbortSignal;
   /** Has no effect: an inferlet ends when its `main` does. */

@@ -157,7 +157,7 @@ def _settle(program_file: str | None) -> None:
     for stream in (sys.stdout, sys.stderr):
         cast("io.TextIOWrapper", stream).reconfigure(
             line_buffering=True
-        )  # nobody flushes for us when `run` returns
+        )  # nothing else flushes the streams when `run` returns
     builtins.print = _print
     if "urllib.request" in sys.modules:
         importlib.import_module("inferlet.http._urllib").install()

@@ -28,7 +28,7 @@ def _unicode(name: str, value: str) -> str:
             value.encode()
         except UnicodeEncodeError as error:
             raise ValueError(
-                f"{name} has half a character (a surrogate) at {error.start}, which is no text; "
+                f"{name} has half a character (a surrogate) at {error.start}, which is not text; "
                 "text.encode(errors='replace').decode() replaces it"
             ) from None
     return value

@@ -1,4 +1,4 @@
-"""What the `Event` classes have in common."""
+"""Common code of the `Event` classes."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def shape_of(given: Any) -> Shape:
 
 
 def read(parse: Callable[[str], Any], text: str, tokens: int) -> Any:
-    """What `parse` makes of a document that has so many tokens."""
+    """Returns the value that `parse` makes of a document with this many tokens."""
     try:
         return parse(text)
     except (json.JSONDecodeError, RecursionError):

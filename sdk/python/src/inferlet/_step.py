@@ -31,7 +31,7 @@ FEW_TOKENS = 16  # more are a prompt, which takes its time anyway
 
 
 class OwnChoice(NamedTuple):
-    """What a step accepted by itself, and where it is: `accept` may take it back."""
+    """The tokens that a step accepted by itself, and where they are: `accept` may undo it."""
 
     tokens: int
     buffered: int  # of them, at the front of the buffer
@@ -62,7 +62,7 @@ class StepLoop:
         self._count = 0
         self._steps = 0
         self._done = False
-        self._mask: list[int] | None = None  # of the next step; None: not known
+        self._mask: list[int] | None = None  # number of the next step; None: not known
         self._was_reset = False  # the speculator knows of the end
         self._fresh: list[int] = []  # accepted; constraints and speculator do not know yet
         self._own_choice: OwnChoice | None = None
@@ -234,8 +234,8 @@ class StepLoop:
         )
 
     def _expect(self) -> None:
-        """Tells the engine how many passes are still to come, from which it bids. It counts them
-        down by itself."""
+        """Tells the engine how many passes are still to come, for its bids. The engine counts
+        them down by itself."""
         self._expects_anew = False
         steps, variation = None, 1.0
         if self._horizon is not None:
@@ -262,7 +262,9 @@ class StepLoop:
         return steps.begin(ctx._live(), ctx._buffer, self._mask or [], seed, self._sampler.raw)
 
     def _configure(self, raw: Any, matchers: list[Any]) -> None:
-        """What a step and a chain have in common. The engine applies the matchers."""
+        """The parts of a request that a step and a chain have in common. The engine applies the
+        matchers.
+        """
         if mask := self._static_mask if self._mask is None else self._mask:
             raw.logit_mask(mask)
         for matcher in matchers:

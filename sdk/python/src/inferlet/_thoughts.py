@@ -17,7 +17,7 @@ class Thoughts:
 
     @property
     def begun(self) -> bool:
-        """Whether the model's turn begins inside of its thoughts."""
+        """Whether the model's turn begins inside its thoughts."""
         return self.marks.begins_inside
 
     def grammar(self, schema: str) -> str:
@@ -29,7 +29,7 @@ class Thoughts:
         """The text after the thoughts."""
         tokenizer, close_token = model.tokenizer(), self.marks.close_token
         if close_token is not None:
-            # No document contains the token, but the marks of the thoughts may.
+            # No document can contain this token, but the marks around the thoughts may contain it.
             behind = [i + 1 for i, token in enumerate(tokens) if token == close_token]
             end = behind[-1] if behind else 0
             return tokenizer.decode(tokens[end:], skip_special_tokens=True)

@@ -25,7 +25,7 @@ class Turns:
         """`in_the_middle`: the turns are unknown; a conversation is assumed to be under way."""
         self._settled: list[Any] = [wit.Kind.USER, wit.Kind.ASSISTANT] if in_the_middle else []
         self._pending: list[Any] = []
-        self._start = self._end = 0  # of the pending turns' tokens in the buffer
+        self._start = self._end = 0  # tokens in the buffer that belong to pending turns
 
     def copy(self) -> Turns:
         clone = Turns()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Event(metaclass=EventType):
-    """What happens in a turn; match on `Event.Text(text=t)` and the like."""
+    """The events of a turn; match on `Event.Text(text=t)` and the like."""
 
     @dataclass(frozen=True, slots=True)
     class Text:

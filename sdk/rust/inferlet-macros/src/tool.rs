@@ -25,7 +25,7 @@ pub fn expand(arguments: TokenStream, mut function: ItemFn) -> Result<TokenStrea
     let mut passed = Vec::new();
     for argument in &mut function.sig.inputs {
         let FnArg::Typed(argument) = argument else {
-            return Err(Error::new_spanned(argument, "a tool is no method: it has no `self`"));
+            return Err(Error::new_spanned(argument, "a tool is a function: it has no `self`"));
         };
         let Pat::Ident(pattern) = &*argument.pat else {
             return Err(Error::new_spanned(&argument.pat, "name the argument"));

@@ -16,7 +16,7 @@ use std::any::Any;
 pub trait Tool {
     /// The name that the model calls.
     fn name(&self) -> &str;
-    /// What the tool does, for the model.
+    /// A description of the tool, which the model reads.
     fn description(&self) -> &str;
     /// The JSON text that describes the tool to the model: its name, its description, and the schema of its arguments.
     /// The schema of the arguments alone will do too: `ctx.equip` adds the rest.
@@ -193,7 +193,7 @@ pub fn try_native_matcher(
 const NO_FORM: &str = "has no form of tool calls";
 
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list of tool schemas",
+    message = "`{Self}` is not a list of tool schemas",
     label = "expected a slice, a `Vec` or an array of `String` or `&str`",
     note = "pass an array of more than 64 schemas as a slice: `&schemas[..]`"
 )]

@@ -102,7 +102,7 @@ void AdapterRows::ExpandRows(const RowSet& set, const Tile& tile, uint32_t layer
     adapter.Signs(use.seed, layer, slot, signs);
     const float z = CpuAdapter::SignedFactor(use.seed, use.sigma, layer, slot, from.row[i],
                                              adapter.RankOf(layer, slot));
-    // `first` is a multiple of 16, and signs are bits: the first word may be a rest.
+    // `first` is a multiple of 16. Signs are bits, so the first word may be a partial one.
     for (uint32_t at = first, end = first + count; at < end;) {
       const uint32_t stop = std::min(end, at / 64 * 64 + 64);
       const uint64_t word = signs[at / 64] >> (at % 64);

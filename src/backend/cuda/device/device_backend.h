@@ -66,7 +66,7 @@ class DeviceBackend final : public Backend {
   Status AllocatePages(size_t free_before);
   Status Reserve(const StepPlan& plan);
   void WarmUp();
-  // What a recorded step is for.
+  // The purpose of a recorded step.
   struct Bucket {
     uint32_t rows = 0;
     bool large_tiles = false;

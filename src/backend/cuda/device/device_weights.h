@@ -28,7 +28,7 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // Fails with what is missing. `what` is named in the error.
+  // Fails if there is not enough memory. The error names `what`, and how much is missing.
   Result<void*> Take(uint64_t bytes, const char* what);
   uint64_t bytes() const { return bytes_; }
   // Leaves the memory to the end of the process.
@@ -102,7 +102,7 @@ Result<DeviceWeights> MakeRandomWeights(const ModelConfig& config, CudaWeights k
 uint64_t WeightBytes(const ModelConfig& config, CudaWeights kind);
 uint64_t WeightBytes(const ModelFiles& files, CudaWeights kind);
 
-// Shapes that the kernels cannot run.
+// Fails if the kernels cannot run the model's shapes.
 Status CheckShape(const ModelConfig& config, const std::string& name);
 
 }  // namespace pie::cuda

@@ -39,7 +39,7 @@ class MatrixRoom {
 
 class MatrixBuilder {
  public:
-  // Where row or column i of a tensor goes.
+  // The place of a tensor's row or column i in the matrix.
   using Place = std::function<uint64_t(uint64_t)>;
 
   // `matrices` of the same size, one below the other. `room` outlives the builder.

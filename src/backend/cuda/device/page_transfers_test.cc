@@ -208,7 +208,7 @@ TEST_F(PageTransfersTest, HistoriesAreThoseOfOneCallAfterAnother) {
   }
 }
 
-// What was read may be used for as long as one likes, also after the device is gone.
+// Contents that were read may be used for any time, even after the device is gone.
 TEST_F(PageTransfersTest, ContentsOutliveTheDevice) {
   auto device = Open();
   ASSERT_TRUE(device);

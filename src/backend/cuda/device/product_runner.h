@@ -27,7 +27,7 @@ class ProductRunner {
  public:
   struct Options {
     uint32_t max_rows = 0;
-    uint32_t columns = 0;  // the most that an input has
+    uint32_t columns = 0;  // the largest number of columns of any input
     // A row's results do not depend on the rows beside it.
     bool deterministic = false;
     bool skip = false;  // for measurements: nothing is multiplied

@@ -175,7 +175,7 @@ void RunBlocks() {
     }
     if (moved) continue;
     for (unsigned i = 0; i < all; ++i) {
-      if (fibers[i]->state == State::kYields) Die("a thread waits for what never comes");
+      if (fibers[i]->state == State::kYields) Die("a thread waits for an event that never comes");
       if (fibers[i]->state != State::kReturned) Die("threads wait at different barriers");
     }
     if (!bulk_copies.empty()) Die("a block ends before its copies have come");

@@ -77,7 +77,7 @@ void InitBarrier(uint64_t* barrier, uint32_t arrivals);
 void Arrive(uint64_t* barrier, uint32_t expected_bytes);
 // True if the phase of this parity has ended. The work that it may wait for happens first.
 bool PhaseHasEnded(uint64_t* barrier, uint32_t parity);
-// Calls `copy` when somebody waits for the barrier, and counts its bytes there.
+// Calls `copy` when a thread waits for the barrier, and counts its bytes there.
 void ArriveLater(uint64_t* barrier, uint32_t bytes, std::function<void()> copy);
 
 // For tests. The next launch fails, and as on a GPU, everything fails from then on.

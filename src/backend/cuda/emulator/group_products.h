@@ -72,7 +72,7 @@ void GroupScores(float (&d)[kTiles][4], uint64_t a, uint64_t b, bool add) {
   }
 }
 
-// `number_of` gives a number of a pair, `at` one in shared memory.
+// `number_of` returns a number of a pair in registers, `at` a number in shared memory.
 template <class Number, class At, size_t kTiles>
 void GroupScoresOf(const Number& number_of, const At& at, float (&d)[kTiles][4], uint32_t a0,
                    uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b, bool add) {

@@ -368,7 +368,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 
-// Copies come when somebody has asked for them several times.
+// A copy completes when a thread has asked for it several times.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(late_mutex);
   if (lost) return cudaErrorLaunchFailure;

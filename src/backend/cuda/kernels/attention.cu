@@ -15,7 +15,7 @@ __device__ uint32_t ChunkAt(uint32_t tile, uint32_t row, uint32_t chunk) {
   return tile + row * (kDim * 2) + ((chunk ^ (row & 7)) << 4);
 }
 
-// What a kernel of AttentionKernel's shape has in shared memory.
+// The shared memory of a kernel of AttentionKernel's shape.
 template <int kDim, int kLineWarps, int kKeyWarps, int kStages, bool kFp8>
 struct AttentionShape {
   static constexpr int kThreads = 32 * kLineWarps * kKeyWarps;
@@ -40,8 +40,9 @@ struct AttentionShape {
       kMergedAt + (kKeyWarps > 1 ? 2 * kKeyWarps * kLines * sizeof(float) : 0);
 };
 
-// kFp8: of keys and values. Blocks of them are copied in stages as they are, and made bfloat16 in
-// one tile, which several warps with different lines read (otherwise: attention_fp8.cu).
+// kFp8: keys and values are fp8. Blocks of them are copied in stages as they are, and converted to
+// bfloat16 in one tile, which several warps with different lines read. Small tiles have a kernel of
+// their own (attention_fp8.cu).
 template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks, bool kFp8>
 __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     AttentionKernel(const Attention a, bool large) {

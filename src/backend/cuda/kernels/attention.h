@@ -51,7 +51,7 @@ void RunSmallTiles(const Attention& attention, int processors, Stream stream);
 void RunLargeTiles(const Attention& attention, int processors, Stream stream);
 // RunLargeTiles on Hopper, for heads of up to 128 numbers. It chooses this itself.
 void RunHopperTiles(const Attention& attention, int processors, Stream stream);
-// RunSmallTiles for keys and values in fp8. It chooses this itself.
+// RunSmallTiles for keys and values in fp8. RunSmallTiles calls it by itself.
 void RunFp8Tiles(const Attention& attention, int processors, Stream stream);
 // `rows`: of the launch.
 void RunMergeParts(const Attention& attention, uint32_t rows, Stream stream);

@@ -33,8 +33,9 @@ struct GroupView {
   LineView of[kGroupLines];
 };
 
-// A block's shared memory. Tiles begin at multiples of 1,024 bytes, as OperandAt wants it. Of each
-// pair of barriers, one tells that something has come, and the other that nobody reads it any more.
+// A block's shared memory. Tiles begin at multiples of 1,024 bytes, as OperandAt requires. Of each
+// pair of barriers, one signals that the data has come, and the other that no thread reads it any
+// more.
 template <int kDim, int kKeys, int kStages>
 struct Shared {
   static constexpr uint32_t kQueryBytes = kGroupLines * kDim * 2;
@@ -121,7 +122,7 @@ __device__ void BringKeys(const Attention& a, const AttentionTile* tiles, uint32
   });
 }
 
-// A warp group: copies keys and values through registers, and makes them bfloat16.
+// Copies keys and values through the registers of a warp group, and converts them to bfloat16.
 template <int kDim, int kKeys, int kStages, bool kFp8>
 __device__ void CarryKeys(const Attention& a, const AttentionTile* tiles, uint32_t items,
                           Shared<kDim, kKeys, kStages>& shared) {

@@ -1,8 +1,8 @@
 // Attention of small tiles to keys and values in fp8.
 //
-// A warp has 16 keys of every block. It copies their lines to shared memory as they are, waits for
-// its own copies only, and makes the operands of its products in registers. So the warps meet only
-// where a tile begins and ends.
+// Each warp has 16 keys of every block. A warp copies the lines of its keys to shared memory
+// unchanged, waits for its own copies only, and makes the operands of its products in registers. So
+// the warps synchronise only where a tile begins and ends.
 #include <new>
 
 #include "backend/cuda/kernels/attention.h"
@@ -12,9 +12,10 @@
 namespace pie::cuda {
 namespace {
 
-// kStages: blocks of keys that are copied or used at a time. kBlocks: blocks of a multiprocessor.
-// kAcross: blocks of the next tile are copied while the last ones of a tile are used. The warps'
-// results have a place of their own then, so fewer blocks fit on a multiprocessor.
+// kStages: how many blocks of keys are being copied or used at a time. kBlocks: thread blocks on a
+// multiprocessor. kAcross: the first blocks of the next tile are copied while the last ones of this
+// tile are used. In that case the warps' results have memory of their own, so fewer thread blocks
+// fit on a multiprocessor.
 template <int kDim>
 struct Sizes;
 template <>
@@ -40,7 +41,7 @@ constexpr int kWarps = kKeyBlock / kWarpKeys;
 constexpr int kThreads = 32 * kWarps;
 constexpr uint32_t kLines = kSmallTileLines;
 
-// What a block has in shared memory.
+// The layout of a block's shared memory.
 template <int kDim>
 struct Shape {
   static constexpr int kStages = Sizes<kDim>::kStages;
@@ -104,7 +105,8 @@ __device__ inline uint32_t LoadScale(const TileView& view, uint32_t block) {
       place.layer + view.a.kv.scales_at())[place.line + (lane < kWarpKeys ? 0 : view.to_values)];
 }
 
-// Shows the other warps what this one has: four neighbouring numbers of a line in a row.
+// Makes this warp's results visible to the other warps: four neighbouring numbers of a line at a
+// time.
 template <int kDim>
 __device__ void ShowResults(const TileView& view, const Line (&of)[2],
                             const float (&out)[kDim / 8][4], char* shared) {
@@ -124,7 +126,7 @@ __device__ void ShowResults(const TileView& view, const Line (&of)[2],
     for (uint32_t j = 0; j < kDim / 16; ++j) {
       const uint32_t tile = j / 2 * 4;
       const uint32_t column = i * 2 + j % 2;
-      // Four neighbouring numbers of the cache are in the order 0, 2, 1, 3.
+      // The cache stores four neighbouring numbers in the order 0, 2, 1, 3.
       to[j * 4] = make_float4(out[tile][column], out[tile + 2][column], out[tile + 1][column],
                               out[tile + 3][column]);
     }
@@ -187,13 +189,13 @@ __global__ void __launch_bounds__(kThreads, Sizes<kDim>::kBlocks) Fp8Kernel(cons
   view.BringFirstKeys();
   WaitForInputs();
 
-  // The tile whose blocks are copied next, which may be after the one that is computed.
+  // The tile whose blocks are copied next. It may be the tile after the one that is being computed.
   TileView next(a, tiles, blockIdx.x);
   TileView& ahead = kAcross ? next : view;
   uint32_t ahead_item = blockIdx.x;
   uint32_t ahead_block = 0;
   uint32_t ahead_stage = 0;
-  // Begins the copies of one block, a group, if there is any left.
+  // Begins the copies of the next block as one group. Does nothing if no block is left.
   const auto fetch = [&] {
     if (kAcross) {
       while (ahead_item < items && ahead_block == ahead.blocks) {
@@ -210,7 +212,7 @@ __global__ void __launch_bounds__(kThreads, Sizes<kDim>::kBlocks) Fp8Kernel(cons
     }
     CommitCopies();
   };
-  uint32_t stage = 0;  // of the next block that is computed
+  uint32_t stage = 0;  // the stage of the next block to compute
   for (uint32_t item = blockIdx.x; item < items; item += gridDim.x) {
     if (item != blockIdx.x) new (&view) TileView(a, tiles, item);
     if (!kAcross || item == blockIdx.x) {
@@ -224,8 +226,8 @@ __global__ void __launch_bounds__(kThreads, Sizes<kDim>::kBlocks) Fp8Kernel(cons
     auto* const line_factors = reinterpret_cast<float*>(shared + Shape<kDim>::kFactorsAt);
     MakeQueries<kDim>(view, shared, line_factors);
     __syncthreads();
-    Line of[2];        // their running softmax only
-    float factors[2];  // from a line's products to scores
+    Line of[2];        // state of the running softmax; the rest is unused
+    float factors[2];  // factor from a line's products to its scores
 #pragma unroll
     for (uint32_t i = 0; i < 2; ++i) {
       factors[i] = line_factors[lane / 4 + i * 8] *
@@ -251,11 +253,11 @@ __global__ void __launch_bounds__(kThreads, Sizes<kDim>::kBlocks) Fp8Kernel(cons
       AddValues<kDim>(keys + kTileBytes, warp_row, scores, out);
     }
     Finish(1, of);
-    if (!kAcross) __syncthreads();  // before the results take the place of blocks
+    if (!kAcross) __syncthreads();  // all warps have read the blocks that the results overwrite
     ShowResults<kDim>(view, of, out, shared);
     __syncthreads();
     WriteResults<kDim>(view, shared);
-    __syncthreads();  // before the places are used again
+    __syncthreads();  // all warps have read the results before the memory is used again
   }
 }
 

@@ -26,7 +26,7 @@ struct Case {
   std::vector<std::pair<uint32_t, uint32_t>> members = {};  // tokens in the pages, new rows
   bool fixed_order = false;
   bool fp8 = false;  // keys and values
-  // Powers of two that multiply the lines in fp8, and a power that divides every second value.
+  // Powers of two that multiply the lines in fp8, and one that divides every second value.
   int key_exponent = 0;
   int value_exponent = 0;
   int value_spread = 0;
@@ -36,7 +36,7 @@ struct Case {
 
 class AttentionTest : public OnDevice {
  protected:
-  // Pages with the numbers of `kv`, which become what fp8 makes of them.
+  // Pages that hold `kv`. The numbers of `kv` are replaced by what fp8 makes of them.
   static std::vector<std::byte> PagesOf(const KvShape& shape, const Case& c,
                                         std::vector<uint16_t>& kv) {
     const size_t pages = kv.size() / (shape.lines() * shape.head_stride);
@@ -225,8 +225,8 @@ TEST_F(AttentionTest, KeysAndValuesInFp8) {
   }
 }
 
-// Small tiles of all kinds of lines and ends. With two processors, a block has several tiles, and
-// tiles have many blocks of keys.
+// Small tiles of lines of every kind and length. With two processors, a block has several tiles,
+// and a tile has many blocks of keys.
 TEST_F(AttentionTest, SmallTilesInFp8) {
   const std::vector<std::pair<uint32_t, uint32_t>> members = {
       {0, 1},   {1, 1},   {14, 2},  {15, 1},  {16, 1},  {47, 1},  {48, 4},
@@ -275,7 +275,7 @@ TEST_F(AttentionTest, SmallTilesInFp8) {
   }
 }
 
-// Whatever the sizes of queries, keys and values are, nothing becomes infinite or is lost.
+// Queries, keys and values of any size give neither infinities nor zeros.
 TEST_F(AttentionTest, ScalesOfFp8) {
   for (const uint32_t dim : {64U, 128U, 256U}) {
     Case c{.dim = dim, .members = {{0, 1}, {63, 1}, {300, 1}, {90, 4}}, .fp8 = true};

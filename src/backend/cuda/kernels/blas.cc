@@ -149,7 +149,7 @@ bool Blas::Run(const BlasProduct& product, Stream stream) {
          RunAlgorithm(product, *plan, &plan->found[plan->best].algorithm, stream);
 }
 
-// As graphs: a launch by the host takes longer than a small product.
+// Measures recorded graphs, because a launch by the host takes longer than a small product.
 float Blas::Tune(BlasProduct product, std::span<const void* const> matrices, Stream stream) {
   constexpr int kRuns = 2;
   Plan* const plan = PlanOf(product);

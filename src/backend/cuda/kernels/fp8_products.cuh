@@ -1,15 +1,15 @@
 // Arithmetic of attention to keys and values in fp8, for attention_fp8.cu. A warp has 16 lines of
 // queries and 16 keys.
 //
-// The products are in f16, because one instruction of newer cards makes two such numbers of two
-// e4m3, while bfloat16 takes two instructions a number. Lines are multiplied without their scales.
-// A key's scale multiplies its scores. A value's scale is a power of two, which is added to the
-// exponents of its weights before their greatest is found. So the largest weight, its scale
-// included, is always 2^15, and no operand becomes infinite or loses what counts.
+// The products are in f16: on newer cards one instruction converts two e4m3 numbers to f16, while
+// bfloat16 takes two instructions for each number. Lines are multiplied without their scales. A
+// key's scale multiplies its scores. A value's scale is a power of two, which is added to the
+// exponents of its weights before the greatest weight is found. So the largest weight, its scale
+// included, is always 2^15: no operand becomes infinite, and no weight that matters becomes zero.
 //
-// The order in which a product sums its terms is free, and so is the order of its columns. A lane
-// takes the 16 bytes that one load gives it for four steps along a key's line, or for sixteen
-// columns of the values. The queries and the results are permuted accordingly.
+// A product may sum its terms in any order, and so its columns may have any order. A lane uses the
+// 16 bytes that one load gives it for four steps along a key's line, or for sixteen columns of the
+// values. The queries and the results are permuted accordingly.
 #pragma once
 
 #include <cstdint>
@@ -24,26 +24,26 @@ inline constexpr uint32_t kAllLanes = 0xFFFFFFFFU;
 template <int kDim>
 inline constexpr uint32_t kRun = kDim >= 128 ? 16 : 8;
 
-// Where 16 bytes of a line are in a block's keys or values. They are permuted, so that eight lanes
-// that load together meet in no bank: those of two keys with every second chunk, and those of every
-// second value with two chunks.
+// The offset of 16 bytes of a line in a block's keys or values. Chunks are permuted so that eight
+// lanes that load together use different banks: for keys, these lanes load every second chunk of
+// two keys; for values, two chunks of every second value.
 template <int kDim>
 __device__ uint32_t Fp8ChunkAt(uint32_t row, uint32_t chunk) {
   return (row * kDim + chunk * 16) ^ ((row & 7) << 4);
 }
 
-// The chunks of a key's line that a lane of four has.
+// The chunks of a key's line that one lane of four loads.
 template <int kDim>
 __device__ uint32_t ChunkOfKey(uint32_t i, uint32_t quarter) {
   return kDim == 64 ? quarter : i / 2 * 8 + quarter * 2 + i % 2;
 }
 
-// The scales of a key and its value in one word. Lines that are written have larger scales than the
-// least that it can hold.
+// The scales of a key and its value in one word. The scales of lines that were written are larger
+// than the least scale that the word can hold.
 struct Scales {
   uint32_t bits;
 
-  // Lanes 0 to 15 get those of their keys.
+  // Lanes 0 to 15 get the scales of their keys.
   __device__ static Scales Of(uint32_t own) {
     const uint32_t least = max(own, 121U);
     const uint32_t other = __shfl_xor_sync(kAllLanes, least, 16);
@@ -53,18 +53,19 @@ struct Scales {
     return {__shfl_sync(kAllLanes, bits, static_cast<int>(lane))};
   }
   __device__ float OfKey() const { return __uint_as_float(bits & 0x7F800000U); }
-  // Of the value: log2(scale × 2^55), whose range is about that of its inverse, and 1 / (that).
+  // Returns two numbers of the value's scale: log2(scale × 2^55), whose range is about that of its
+  // inverse, and 1 / (that).
   __device__ float Log2OfValue() const {
     return __uint_as_float(0x4B000000U | (bits & 0xFFU)) - (0x1p23F + 192);
   }
   __device__ float InverseOfValue() const { return __uint_as_float((319U - bits) << 23); }
 };
 inline constexpr float kValueUnit = 0x1p-55F;
-inline constexpr float kMostWeight = 15;  // log2 of the best weight, in f16
+inline constexpr float kMostWeight = 15;  // log2 of the largest weight, in f16
 
-// Makes weights of the scores of 16 keys, in place, as Weigh does (attention_tile.cuh). A weight
-// has its value's scale; the lines' sums have weights without it. `most` is a power of two's
-// exponent.
+// Turns the scores of 16 keys into weights, in place, as Weigh does (attention_tile.cuh). The scale
+// of a value is included in its weight, but not in the sums of the lines. `most` is the exponent of
+// a power of two.
 __device__ inline void WeighScaled(const Attention& a, bool all_see, uint32_t first_key,
                                    const Scales& scales, const Line* lines,
                                    const float (&factors)[2], Line (&of)[2], float (&scores)[2][4],
@@ -118,9 +119,9 @@ __device__ inline void WeighScaled(const Attention& a, bool all_see, uint32_t fi
   }
 }
 
-// Makes operands of the queries of a tile: f16 numbers in the order of the keys' bytes, and for
-// each step of the products 16 bytes of a lane. A line is multiplied by a power of two that makes
-// its largest number fit just so; `factors` are the inverses.
+// Makes operands of a tile's queries: f16 numbers in the order of the keys' bytes, 16 bytes of a
+// lane for each step of the products. Each line is multiplied by the power of two with which its
+// largest number just fits; `factors` are the inverses of these powers.
 template <int kDim>
 __device__ void MakeQueries(const TileView& view, char* to, float* factors) {
   constexpr uint32_t kChunks = kDim / 16;  // of 16 numbers
@@ -147,7 +148,8 @@ __device__ void MakeQueries(const TileView& view, char* to, float* factors) {
     for (int offset = kChunks / 2; offset > 0; offset /= 2) {
       most = max(most, __shfl_xor_sync(kAllLanes, most, offset));
     }
-    const uint32_t exponent = max(most >> 7, 64U);  // smaller lines have scores of 0 anyway
+    // Lines with smaller numbers have scores of 0 anyway.
+    const uint32_t exponent = max(most >> 7, 64U);
     const float factor = __uint_as_float((269U - exponent) << 23);
     if (chunk == 0) factors[line] = __uint_as_float((exponent - 15U) << 23);
     const auto low = [&](uint32_t word) { return __uint_as_float(word << 16) * factor; };
@@ -166,7 +168,7 @@ __device__ void MakeQueries(const TileView& view, char* to, float* factors) {
   }
 }
 
-// Scores of this warp's keys, from their first line on.
+// Computes the scores of this warp's keys, the first of which is line `row` of `keys`.
 template <int kDim>
 __device__ void Score(const char* queries, const char* keys, uint32_t row, float (&scores)[2][4]) {
   const uint32_t lane = threadIdx.x % 32;
@@ -208,7 +210,7 @@ __device__ void AddValues(const char* values, uint32_t row, const float (&weight
   }
 #pragma unroll
   for (uint32_t part = 0; part < kDim / 8 / kRun<kDim>; ++part) {
-    uint32_t words[2][2][kRun<kDim> / 4];  // of keys 0, 1, 8 and 9 after this lane's first
+    uint32_t words[2][2][kRun<kDim> / 4];  // for keys 0, 1, 8 and 9, counted from this lane's first
     const uint32_t byte = (part * 8 + lane / 4) * kRun<kDim>;
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i) {
@@ -232,7 +234,7 @@ __device__ void AddValues(const char* values, uint32_t row, const float (&weight
       const uint32_t tile = part * kRun<kDim> + word * 4;
 #pragma unroll
       for (uint32_t half = 0; half < 2; ++half) {
-        const uint32_t order = half == 0 ? 0x5140U : 0x7362U;  // bytes of two keys in turn
+        const uint32_t order = half == 0 ? 0x5140U : 0x7362U;  // bytes of two keys alternate
         const uint2 v0 = HalvesOfE4m3(__byte_perm(words[0][0][word], words[0][1][word], order));
         const uint2 v1 = HalvesOfE4m3(__byte_perm(words[1][0][word], words[1][1][word], order));
         MmaHalves(out[tile + half * 2], p[0][0], p[0][1], p[1][0], p[1][1], v0.x, v1.x);

@@ -221,7 +221,7 @@ __device__ inline void GroupScores(float (&d)[16][4], uint32_t a0, uint32_t a1, 
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add ? 1 : 0));
 }
 
-// The same for halves.
+// The same for f16.
 __device__ inline void GroupScoresOfHalves(float (&d)[2][4], uint32_t a0, uint32_t a1, uint32_t a2,
                                            uint32_t a3, uint64_t b, bool add) {
   asm volatile(

@@ -120,7 +120,7 @@ __device__ inline uint32_t PackHalves(float low, float high) {
   return pair;
 }
 
-// a × b for pairs of f16. Subnormal numbers count.
+// a × b for pairs of f16. Subnormal numbers are not flushed to zero.
 __device__ inline uint32_t MultiplyHalves(uint32_t a, uint32_t b) {
   uint32_t d;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));

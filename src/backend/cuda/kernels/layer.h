@@ -13,10 +13,13 @@
 namespace pie::cuda {
 
 // How keys and values lie in a page: [layer][keys, values][kv_heads][page_tokens], each a line of
-// head_stride numbers. In fp8, a line is padded to 16 bytes with zeros, and after a layer's lines
-// are their scales, one byte each in the same order: a line is worth its numbers × 2^(byte - 247).
-// A scale makes the line's largest number one from 128 to 256, so that all have the precision of
-// e4m3 down to 2^-13 of the largest. Four neighbouring numbers are in the order 0, 2, 1, 3.
+// head_stride numbers.
+//
+// In fp8, a line is padded to 16 bytes with zeros. After the lines of a layer come their scales,
+// one byte each, in the same order: the values of a line are its numbers × 2^(byte - 247). With its
+// scale, the largest number of a line lies between 128 and 256, so that all numbers have the
+// precision of e4m3 down to 2^-13 of the largest. Four neighbouring numbers are stored in the order
+// 0, 2, 1, 3.
 struct KvShape {
   void* data = nullptr;
   uint64_t page_bytes = 0;

@@ -89,7 +89,7 @@ __device__ inline uint32_t CountOf(const uint32_t* counter) {
   return now;
 }
 
-// What this thread wrote to shared memory is there before later bulk copies overwrite it.
+// Orders this thread's writes to shared memory before later bulk copies that overwrite them.
 __device__ inline void ShowToCopies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

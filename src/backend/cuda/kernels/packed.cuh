@@ -25,12 +25,12 @@ __device__ inline uint2 PairsOfE4m3(uint32_t bytes, uint32_t factor) {
                     MultiplyAddPairs(odd, factor, kMinusZeros));
 }
 
-// Two pairs of f16, of the e4m3 in bytes 0 and 1 and in bytes 2 and 3. NaN may become a number.
+// Two pairs of f16, from the e4m3 in bytes 0 and 1 and in bytes 2 and 3. NaN may become a number.
 __device__ inline uint2 HalvesOfE4m3(uint32_t bytes) {
 #if PIE_HAS_E4M3
   return ConvertE4m3(bytes);
 #else
-  // The bits of an e4m3 are those of an f16 that is too small by 2^8.
+  // The bits of an e4m3 number, read as f16, give a number that is too small by a factor of 2^8.
   const auto pair = [](uint32_t high_bytes) {
     const uint32_t bits = (high_bytes >> 1 & 0x3F803F80U) | (high_bytes & 0x80008000U);
     return MultiplyHalves(bits, 0x5C005C00U);

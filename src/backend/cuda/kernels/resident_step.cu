@@ -87,8 +87,8 @@ __device__ void CopyInput(const ResidentPhase& phase, const ResidentLayout& room
            [&](uint32_t i, uint32_t a, uint32_t b) { input[i] = make_uint2(a, b); });
 }
 
-// What follows k in the input is zero up to the next span: packed weights have zeros there, and
-// zero times what is not a number would not be zero.
+// The input is zero from column k up to the next span. Packed weights are zero there, but zero
+// times NaN would not be zero.
 __device__ void PadInput(uint32_t k, const ResidentLayout& room, char* shared) {
   auto* const input = reinterpret_cast<uint32_t*>(shared + room.input);
   const uint32_t end = (k + kSpan - 1) / kSpan * kSpan;

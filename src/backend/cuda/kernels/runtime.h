@@ -24,7 +24,7 @@ using Event = CUevent_st*;
 struct DeviceInfo {
   std::string name;
   int number = 0;
-  int major = 0;  // compute capability
+  int major = 0;  // its compute capability
   int minor = 0;
   int processors = 0;  // streaming multiprocessors
   size_t memory_bytes = 0;

@@ -231,7 +231,8 @@ __device__ bool Collect(const Row& row, float least, Shared& s) {
   return s.count <= kCandidates;
 }
 
-// Draws by rank: among the k likeliest, the fewest of them that have the share p.
+// Draws by rank: among the k likeliest tokens, and of these the fewest that together have the
+// probability p.
 __device__ void DrawByRank(const SampleItem& item, const Row& row, Shared& s, uint32_t* tokens,
                            uint32_t* chosen) {
   const float p = fminf(fmaxf(item.p, 0.0F), 1.0F);

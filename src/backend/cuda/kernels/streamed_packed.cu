@@ -1,7 +1,7 @@
-// Streamed products with packed weights. Weights become halves in the registers of the warp groups
-// that multiply, which are an operand of their instructions. A tile of packed.h has the numbers of
-// a warp in the order of that operand, up to the order of the columns within each 32. So a small
-// kernel before makes x halves in the same order.
+// Streamed products with packed weights. The warp groups that multiply convert weights to f16 in
+// registers, where their instructions take them as an operand. A tile of packed.h has a warp's
+// numbers in the order of that operand, except for the order of the columns within each 32. So a
+// small kernel that runs before stores x as f16 in the same order.
 #include "backend/cuda/kernels/bulk_copies.cuh"
 #include "backend/cuda/kernels/group_products.cuh"
 #include "backend/cuda/kernels/packed.cuh"
@@ -12,8 +12,8 @@
 namespace pie::cuda {
 namespace {
 
-// One of the other warps asks for weights, and one for inputs. Groups of four warps give registers
-// to one another.
+// One of the remaining warps requests weights, and one requests inputs. Groups of four warps hand
+// registers to one another.
 constexpr uint32_t kThreads = kConsumers + 128;
 constexpr uint32_t kEight = 8 * 128;  // bytes of eight rows of x
 constexpr uint32_t kMostStages = 12;
@@ -45,17 +45,17 @@ struct Parameters {
   StreamedShare share;
 };
 
-// Numbers of x that meet e4m3 weights are halves: a pair of e4m3 becomes halves by one instruction,
-// and bfloat16 by four. They are scaled, because the largest half is 65,504: what is below 2^20 in
-// x keeps 11 bits down to 2^-10, and has an error of 2^-21 below that.
+// Numbers of x that are multiplied with e4m3 weights are f16, because one instruction converts a
+// pair of e4m3 to f16, and four convert it to bfloat16. The largest f16 is 65,504, so x is scaled:
+// numbers of x below 2^20 keep 11 bits down to 2^-10, and have an error of 2^-21 below that.
 constexpr float kHalfScale = 1.0F / 16;
 __device__ uint32_t ScaledHalves(float low, float high) {
   const auto scaled = [](float x) { return fminf(fmaxf(x * kHalfScale, -65504.0F), 65504.0F); };
   return PackHalves(scaled(low), scaled(high));
 }
 
-// Two pairs of bfloat16 as scaled halves, in the order of HalvesOfE4m3 for packed weights: numbers
-// 0 and 2, 1 and 3.
+// Converts two pairs of bfloat16 to scaled f16, in the order of HalvesOfE4m3 for packed weights:
+// numbers 0 and 2, 1 and 3.
 __device__ uint2 OrderedHalves(uint32_t first, uint32_t second) {
   const auto low = [](uint32_t pair) { return __uint_as_float(pair << 16); };
   const auto high = [](uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000U); };
@@ -64,9 +64,9 @@ __device__ uint2 OrderedHalves(uint32_t first, uint32_t second) {
 
 constexpr uint32_t kOrderThreads = 256;
 
-// Makes scaled halves of x in the order of packed weights: of 32 columns, the 16 bytes of an
-// instruction's operand have a pair of numbers of each of four threads' eight. A thread takes 32
-// columns of a row. `columns` is a multiple of 32; x is zero from k on.
+// Stores x as scaled f16 in the order of packed weights: for each 32 columns, the 16 bytes of an
+// instruction's operand hold a pair of numbers from each of four threads' eight. A thread handles
+// 32 columns of a row. `columns` is a multiple of 32; x is zero from column k on.
 __global__ void __launch_bounds__(kOrderThreads)
     OrderKernel(const bf16* x, uint32_t k, uint32_t rows, uint4* out, uint32_t columns) {
   LetNextStart();
@@ -178,8 +178,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const uint32_t lane = threadIdx.x % 32;
   Ring<S::kStages> ring;
   Ring<S::kInputStages> inputs_ring;
-  uint32_t left = StepsOf(a);  // stages to be loaded
-  Fragments first;             // of the next stage
+  uint32_t left = StepsOf(a);  // stages that are still to be loaded
+  Fragments first;             // position of the next stage
   const char* tile = nullptr;  // of that stage
   const auto load_first = [&] {
     if (left == 0) return;
@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         }
         CommitGroupProducts();
       };
-      // The numbers of one half are made while the other half is multiplied.
+      // One half is converted while the other half is multiplied.
       Settle(part);
       multiply(first, 0);
       Fragments second;

@@ -21,7 +21,8 @@ namespace pie::cuda {
 // Descriptions of matrices for copies, made once for each.
 class MapCache {
  public:
-  // That of a matrix and the rows of its boxes; `describe` makes it. Null if that fails.
+  // Returns the description of a matrix for boxes of `box_rows` rows; `describe` makes it. Null if
+  // that fails.
   template <class Describe>
   const MatrixMap* Of(const void* data, uint32_t rows, uint32_t columns, uint32_t box_rows,
                       const Describe& describe) {
@@ -39,12 +40,12 @@ class StreamedProducts {
  public:
   // Rows that read W once. More of them are taken in parts of this many, weights in fp8 by half.
   static constexpr uint32_t kMostRows = 256;
-  // Rows of W that a block multiplies at a time: 128, or 256 by at most 128 rows of x in
-  // bfloat16. Large tiles read x less often, but more blocks share a tile.
+  // Rows of W that a block multiplies at a time: 128, or 256 if x is bfloat16 and has at most 128
+  // rows. Larger tiles read x less often, but more blocks have to share each tile.
   static constexpr uint32_t kTiles[] = {128, 256};
 
-  // Null if the current device is not of this kind, or has no memory left.
-  // `columns`: the most that the x of a product with packed weights has.
+  // Returns null if the current device cannot run streamed products, or has no memory left.
+  // `columns`: the largest number of columns that the x of a product with packed weights has.
   static std::unique_ptr<StreamedProducts> Make(uint32_t columns);
   ~StreamedProducts();
   StreamedProducts(const StreamedProducts&) = delete;

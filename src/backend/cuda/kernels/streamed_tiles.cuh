@@ -47,8 +47,8 @@ inline uint32_t BlocksOf(const StreamedShare& share) {
   return std::min(static_cast<uint32_t>(processors), share.all_steps);
 }
 
-// The same for packed weights in fp8, by at most 128 rows. `inputs` has room for x in another
-// order. False if they cannot be described.
+// The same for packed weights in fp8, and at most 128 rows of x. `inputs` has room for x in another
+// order. Returns false if the matrices cannot be described.
 bool RunStreamedPacked(const Product& product, void* sums, uint32_t* flags, void* inputs,
                        MapCache& maps, Stream stream);
 

@@ -1,4 +1,4 @@
-//! A tour of the documented API, written against the published crate.
+//! Uses each part of the documented API. It is written against the published crate.
 
 use inferlet::model::Model;
 use inferlet::pie::core::session;

@@ -1,4 +1,4 @@
-//! Generators: overriding, cutting, drafting.
+//! Tests of generators: overridden tokens, cuts, drafts.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;

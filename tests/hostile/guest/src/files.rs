@@ -2,7 +2,7 @@
 
 use inferlet::prelude::*;
 
-/// Makes many files without content.
+/// Makes many empty files.
 pub fn litter(files: usize) -> Result<()> {
     for i in 0..files {
         std::fs::File::create(format!("/scratch/{i}")).map_err(|error| error.to_string())?;
@@ -10,8 +10,8 @@ pub fn litter(files: usize) -> Result<()> {
     Ok(())
 }
 
-/// Nearly fills a /scratch of 4 MiB that has many files, and then writes one byte again and again. Before each few of these
-/// writes, the engine has to measure all the files.
+/// Nearly fills a /scratch of 4 MiB that has many files, and then writes one byte again and again. The engine has to
+/// measure all the files after every few of these writes.
 pub fn write_near_quota(files: usize) -> std::io::Result<String> {
     use std::io::{Seek, Write};
     for i in 0..files {
@@ -25,7 +25,7 @@ pub fn write_near_quota(files: usize) -> std::io::Result<String> {
     }
 }
 
-/// Makes folders within folders, each with a file, relative to one another.
+/// Makes nested folders, each with a file, by paths relative to one another.
 pub fn deep_folders(depth: usize) -> std::io::Result<String> {
     let mut path = std::path::PathBuf::from("/data");
     let name = "d".repeat(200);
@@ -34,7 +34,7 @@ pub fn deep_folders(depth: usize) -> std::io::Result<String> {
         std::fs::create_dir(&path)?;
         std::fs::write(path.join("file"), vec![1u8; 1 << 20])?;
         if path.as_os_str().len() > 3_000 {
-            // Moves the whole tree one level down, so that its path as the host sees it grows.
+            // Moves the whole tree one level down, so that its path on the host grows.
             let next = format!("/data/{i}");
             std::fs::create_dir(&next)?;
             std::fs::rename(format!("/data/{name}"), format!("{next}/{name}"))?;

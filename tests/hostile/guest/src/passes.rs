@@ -7,7 +7,7 @@ use inferlet::pie::plus::{chains, constraints};
 use inferlet::prelude::*;
 use std::mem::forget;
 
-/// Lets one pass of each of many contexts wait for the device, again and again.
+/// Queues one pass of each of many contexts, again and again.
 pub fn queue_passes(model: &Model, contexts: usize) -> Result<String> {
     let mut held = vec![];
     for i in 0..contexts as u32 {
@@ -32,7 +32,7 @@ pub fn queue_passes(model: &Model, contexts: usize) -> Result<String> {
     }
 }
 
-/// Lets one pass of each of very many contexts wait for the device, up to the limit.
+/// Queues one pass of each of very many contexts, up to the limit.
 pub fn queue_all(model: &Model, contexts: usize) -> Result<String> {
     let mut held = vec![];
     for _ in 0..contexts {
@@ -70,7 +70,7 @@ pub fn many_stops(model: &Model, stops: usize) -> Result<String> {
     chains::run(&pass, 10, &vec![1; stops]).map(|_| "ran".into())
 }
 
-/// Feeds contexts of many pages, and suspends them: the engine keeps their tokens.
+/// Feeds contexts of many pages, and suspends them. The engine keeps their tokens.
 pub fn hoard_tokens(model: &Model, pages: u32) -> String {
     for _ in 0..20_000 {
         let attempt = || -> Result<()> {
@@ -92,7 +92,7 @@ pub fn hoard_tokens(model: &Model, pages: u32) -> String {
     "no limit was met".into()
 }
 
-/// Feeds contexts with attention masks of many runs, which their histories keep.
+/// Feeds contexts with attention masks of many runs. Their histories keep the masks.
 pub fn hoard_masks(model: &Model, runs: usize) -> String {
     let mut kept = 0;
     loop {
@@ -120,7 +120,7 @@ pub fn hoard_masks(model: &Model, runs: usize) -> String {
     }
 }
 
-/// One pass that has the largest allowed number of samplers and probes at every row.
+/// Requests the largest allowed number of samplers and probes at every row of one pass.
 pub fn read_everything(model: &Model, rows: usize) -> Result<String> {
     let ctx = Context::new(model)?;
     let page = ctx.inner().tokens_per_page() as usize;
@@ -150,7 +150,7 @@ pub fn read_everything(model: &Model, rows: usize) -> Result<String> {
     Ok("read".into())
 }
 
-/// Computes for long with a single instruction, each time that a pass has woken it.
+/// Computes for a long time with a single instruction each time that a pass has woken it.
 pub async fn fill_after_pass(model: &Model, bytes: usize) -> Result<String> {
     let mut ctx = Context::new(model)?;
     let mut memory = vec![0u8; bytes];
@@ -222,7 +222,7 @@ fn masked_context(model: &Model, rows: usize) -> Result<Context> {
     Ok(ctx)
 }
 
-/// Has the engine guess what follows a context with large masks, again and again.
+/// Makes the engine guess the next tokens of a context with large masks, again and again.
 pub fn masked_drafts(model: &Model, rows: usize) -> Result<String> {
     let ctx = masked_context(model, rows)?;
     loop {
@@ -272,7 +272,7 @@ pub fn forced_chains(model: &Model, count: usize) -> Result<String> {
             running.push((chains::run(&pass, 20_000, &[])?, ctx));
         }
         for (chain, _) in &running {
-            // A chain that fails has come to the end of its pages.
+            // A chain fails when its context has no pages left.
             while chain.take().is_ok_and(|progress| progress.ended.is_none()) {
                 chain.pollable().block();
             }

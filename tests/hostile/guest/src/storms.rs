@@ -1,4 +1,4 @@
-//! Attacks that repeat something small as often as they can.
+//! Attacks that repeat a small operation as often as they can.
 
 use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
 use inferlet::pie::core::{messaging, runtime as raw_runtime, session};
@@ -8,7 +8,7 @@ use inferlet::wasi::clocks::monotonic_clock;
 use inferlet::wasi::io::poll::poll;
 use std::mem::forget;
 
-/// Runs an attack. Returns none for a mode that is none of these. `n` is its size.
+/// Runs an attack of size `n`. Returns None for an unknown mode.
 pub fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> {
     Some(match mode {
         "broadcast_storm" => broadcast_storm(n),
@@ -39,7 +39,7 @@ pub fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> {
     })
 }
 
-/// Broadcasts long messages to many subscriptions that nobody reads.
+/// Broadcasts long messages to many subscriptions that no inferlet reads.
 fn broadcast_storm(subscriptions: usize) -> Result<String> {
     for _ in 0..subscriptions {
         forget(messaging::subscribe("storm"));
@@ -119,7 +119,7 @@ fn feed(model: &Model, ctx: &Context, count: u32) -> Result<()> {
     Ok(())
 }
 
-/// Forks each fork after it has grown by a page, and forgets its parent or keeps it.
+/// Forks each fork after it has grown by a page. Drops or keeps the fork's parent.
 fn fork_chain(model: &Model, pages: u32) -> Result<String> {
     loop {
         let mut ctx = Context::new(model)?;
@@ -142,7 +142,7 @@ fn fork_chain(model: &Model, pages: u32) -> Result<String> {
     }
 }
 
-/// Gives the pages of long contexts back and wants them again for one token.
+/// Suspends long contexts, and then uses them again for one token.
 fn suspend_storm(model: &Model, tokens: u32) -> Result<String> {
     let contexts: Vec<Context> = (0..16)
         .map(|_| Context::new(model))
@@ -170,7 +170,7 @@ fn suspend_storm(model: &Model, tokens: u32) -> Result<String> {
     }
 }
 
-/// Runs many chains whose tokens nobody takes, again and again.
+/// Runs many chains whose tokens the guest never takes, again and again.
 fn hold_chains(model: &Model, count: usize) -> Result<String> {
     loop {
         let mut running = vec![];

@@ -1,4 +1,4 @@
-// Asks MCP servers what its input says, as the program in Rust beside it.
+// Sends the requests that its input lists to MCP servers, as the program in Rust beside it does.
 #include <inferlet/inferlet.h>
 
 using namespace inferlet;

@@ -1,4 +1,4 @@
-// Does over its session what a client asks for, as the program in Rust beside it.
+// Does what the client requests over the session, as the program in Rust beside it does.
 #include <inferlet/inferlet.h>
 
 #include <algorithm>

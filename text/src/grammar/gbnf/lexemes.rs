@@ -28,7 +28,7 @@ pub enum Part {
 pub struct Cut {
     /// Bodies by rule; none for rules that are not kept.
     pub bodies: Vec<Option<Part>>,
-    /// None of them mentions a rule.
+    /// No lexeme mentions a rule.
     pub lexemes: Vec<Node>,
 }
 
@@ -364,7 +364,7 @@ pub fn is_nullable(node: &Node) -> bool {
 struct Follow<'a> {
     automata: &'a [Automaton],
     budget: &'a Budget,
-    /// What a rule may begin with, and whether it may be empty.
+    /// The first symbols of a rule, and whether the rule may be empty.
     begins: Vec<(Ranges, bool)>,
     of_rules: Vec<Ranges>,
     of_lexemes: Vec<Ranges>,

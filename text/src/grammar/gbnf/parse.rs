@@ -2,7 +2,7 @@
 use crate::grammar::{limits, Error, ErrorKind, Place};
 use std::collections::HashMap;
 
-/// What a rule matches.
+/// The text that a rule matches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
     /// One character of these ranges, which are in order and do not touch.
@@ -41,7 +41,7 @@ impl Spot {
     }
 }
 
-/// What each rule matches, by its number. Number 0 is `root`.
+/// The text that each rule matches, by its number. Number 0 is `root`.
 pub fn parse(text: &str) -> Result<Vec<Node>, Error> {
     let mut parser = Parser {
         text: text.chars().collect(),
@@ -64,7 +64,7 @@ pub fn parse(text: &str) -> Result<Vec<Node>, Error> {
         }
         let body = parser.choice()?;
         if let Some(')' | ']' | '}') = parser.peek() {
-            return Err(parser.spot.error("this bracket closes nothing"));
+            return Err(parser.spot.error("no bracket is open here"));
         }
         if let Some((_, first)) = bodies.insert(rule, (body, spot)) {
             return Err(spot.error(format!(
@@ -81,7 +81,8 @@ pub fn parse(text: &str) -> Result<Vec<Node>, Error> {
         }
     }
     if !bodies.contains_key(&0) {
-        return Err(Spot { line: 1, column: 1 }.error("there is no rule `root`, where texts begin"));
+        return Err(Spot { line: 1, column: 1 }
+            .error("there is no rule `root`, with which every text begins"));
     }
     let mut rules: Vec<(usize, Node)> = bodies.into_iter().map(|(n, b)| (n, b.0)).collect();
     rules.sort_by_key(|(number, _)| *number);
@@ -219,7 +220,7 @@ impl Parser {
                     self.uses.push((rule, spot));
                     Node::Rule(rule)
                 }
-                c => return Err(spot.error(format!("{c:?} has no meaning here"))),
+                c => return Err(spot.error(format!("{c:?} is not expected here"))),
             };
             self.skip();
             items.push(self.repeated(item)?);
@@ -268,7 +269,10 @@ impl Parser {
             };
             times += 1;
             if times > limits::REPEATED {
-                let text = format!("more than {} repetitions of one another", limits::REPEATED);
+                let text = format!(
+                    "more than {} repetitions follow one another",
+                    limits::REPEATED
+                );
                 return Err(spot.too_large(text));
             }
             self.next();

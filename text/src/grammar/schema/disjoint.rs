@@ -221,7 +221,7 @@ fn type_of(value: &Json) -> usize {
     }
 }
 
-/// What a value is compared by: numbers by value; arrays and objects count as equal, because they are not surely different.
+/// The key by which values are compared: numbers by value. Arrays and objects count as equal, because they may be.
 #[derive(PartialEq, Eq, Hash)]
 enum Same<'a> {
     Null,

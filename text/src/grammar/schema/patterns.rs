@@ -37,7 +37,7 @@ pub fn patterns_at(schemas: Json, here: &str, budget: &Budget) -> Result<Json, E
     Ok(Json::Object(made))
 }
 
-/// What `\s` stands for.
+/// The characters that `\s` matches.
 const SPACE: &str =
     "\\t\\n\\x0b\\x0c\\r \\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}\\x{feff}";
 
@@ -63,7 +63,7 @@ fn translated(pattern: &str) -> Result<String, String> {
                 out.push(c);
                 out.extend(chars.next_if_eq(&'^'));
                 if chars.peek() == Some(&']') {
-                    return Err("a class of no characters".into());
+                    return Err("a class without characters".into());
                 }
             }
             ']' if in_class => {
@@ -109,7 +109,7 @@ pub fn without_stops(pattern: &str) -> String {
     out
 }
 
-/// What is wrong with an expression, and which of its characters, counted from 0.
+/// The fault in an expression, and the index of the character at fault, counted from 0.
 pub struct Fault {
     pub text: String,
     pub at: Option<usize>,

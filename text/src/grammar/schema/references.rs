@@ -47,7 +47,7 @@ impl<'a> References<'a> {
         })
     }
 
-    /// The pointer of the schema with this name; that of the root if there is none.
+    /// Returns the pointer of the schema with this name; the root's if there is none.
     pub fn pointer_of(&self, name: &str) -> &str {
         let found = self.names.iter().find(|(_, other)| *other == name);
         found.map_or("", |(pointer, _)| pointer)
@@ -103,7 +103,7 @@ impl<'a> References<'a> {
         budget.copy(schema)?; // it is compared with another
         let place = match self.anchors.get(anchor) {
             None => Some(pointer.to_string()),
-            // What a rewritten keyword says is a copy, which has the anchors of the original.
+            // The schema of a rewritten keyword is a copy, which has the anchors of the original.
             Some(Some(first)) if self.root.pointer(first) == Some(schema) => Some(first.clone()),
             Some(_) => None,
         };

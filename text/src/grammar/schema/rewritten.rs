@@ -107,7 +107,7 @@ impl Rewriter<'_> {
         Ok(schema.clone())
     }
 
-    /// What the keywords of one schema say.
+    /// The restrictions that the keywords of one schema state.
     fn said(
         &self,
         entries: &Map<String, Json>,

@@ -243,7 +243,7 @@ fn hostile_sources_fail_in_time() {
     );
 }
 
-/// Each compiles or gives an error, within the time that compilation may take, and nothing breaks.
+/// Each source compiles or gives an error within the time that compilation may take, and nothing breaks.
 #[test]
 fn hostile_schemas_cost_no_more_than_the_limits() {
     let chain = |n: usize, step: &str| {
@@ -328,7 +328,7 @@ fn schemas_that_grow_as_they_are_checked_are_refused() {
         let all: Vec<String> = (0..n).map(one).collect();
         all.join(", ")
     };
-    // Each pattern is compared with each other.
+    // Each pattern is compared with every other one.
     let patterns = listed(2_000, &|n| format!("\"^a{n}$\": {{}}"));
     let patterns = format!("{{\"patternProperties\": {{{patterns}}}}}");
     // Each reference leads to a schema that is most of the source.

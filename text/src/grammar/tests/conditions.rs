@@ -170,7 +170,7 @@ fn a_hundred_levels_are_no_error() {
     }
 }
 
-/// What is negated is copied, so it has limits.
+/// A negated schema is copied, so it has limits.
 #[test]
 fn conditions_of_conditions_are_refused_where_there_are_many() {
     for (count, open, close) in [

@@ -171,7 +171,7 @@ fn faults_tell_line_and_column() {
         ),
         (
             "root ::= \"a\")",
-            "line 1, column 13: this bracket closes nothing",
+            "line 1, column 13: no bracket is open here",
         ),
         (
             "root ::= \"a\"\nb ::= missing",
@@ -204,11 +204,11 @@ fn faults_tell_line_and_column() {
         ),
         (
             "root ::= a $ b\na ::= \"a\"\nb ::= \"b\"",
-            "line 1, column 12: '$' has no meaning here",
+            "line 1, column 12: '$' is not expected here",
         ),
         (
             "root ::= \"a\"\n= b",
-            "line 2, column 1: '=' has no meaning here",
+            "line 2, column 1: '=' is not expected here",
         ),
     ] {
         assert!(fault(text).starts_with(expected), "{text}: {}", fault(text));

@@ -1,4 +1,4 @@
-//! What a matcher does besides accepting and refusing tokens.
+//! Functions of a matcher besides accepting and refusing tokens.
 use super::*;
 
 fn ab() -> Grammar {

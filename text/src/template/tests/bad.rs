@@ -24,18 +24,18 @@ fn syntax_errors_tell_the_line() {
 
 #[test]
 fn a_user_must_be_heard() {
-    assert!(error("nothing").contains("a user's turn leaves no trace"));
+    assert!(error("nothing").contains("does not contain the text of a user's turn"));
     assert!(error("{{ raise_exception('no, ' + 'never') }}").ends_with("line 1: no, never"));
     assert!(error("{{ messages.no.such }}").contains("undefined"));
     assert!(error("{{ messages[0].content + 1 }}").contains("string + number is not defined"));
     assert!(error("{{ messages() }}").contains("not callable"));
-    assert!(error("").contains("leaves no trace"));
+    assert!(error("").contains("does not contain the text"));
 }
 
 #[test]
 fn endless_templates_end() {
     let loops = "{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}{% endfor %}{% endfor %}{% endfor %}";
-    assert!(error_in(loops).contains("does not come to an end"));
+    assert!(error_in(loops).contains("takes too many steps"));
     assert!(error_in("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").contains("recursion"));
     assert!(
         error_in("{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}").contains("recursion")

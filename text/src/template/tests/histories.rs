@@ -22,7 +22,7 @@ const IDS: &str = "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' 
     {% elif m.role == 'tool' %}{% if m.tool_call_id | length != 9 %}{{ raise_exception('ids have nine letters') }}{% endif %}\
     <|im_end|>{{ {'content': m.content, 'call_id': m.tool_call_id} | tojson }}</s>\
     {% else %}{{ m.content }}</s>{% endif %}{% endfor %}";
-/// Arguments as a text, and only in turns without content, as in DeepSeek's.
+/// Arguments are a text, and calls stand only in turns without content, as in DeepSeek's template.
 const TEXTS: &str = "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}[INST]{{ m.content }}[/INST]\
     {% elif m.role == 'assistant' and m.content is none %}\
     {% for c in m.tool_calls %}<|im_start|>{{ c.function.name + ' ' + c.function.arguments }}<|im_end|>{% endfor %}</s>\

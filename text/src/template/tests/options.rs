@@ -49,7 +49,7 @@ fn an_option_may_change_in_the_middle_of_a_conversation() {
     let high = set(&chat, &none(), "effort", "\"high\"").unwrap();
     let whole = told(&chat, &high, &[], &[user("u"), Turn::Cue]);
     assert!(whole.starts_with("‹<s>›effort: high\n‹<|im_start|>›user"));
-    // What is written already stays as it is.
+    // Turns that are already written stay as they are.
     let before = [TurnKind::User, TurnKind::Assistant];
     let later = told(&chat, &high, &before, &[user("v")]);
     assert_eq!(later, told(&chat, &none(), &before, &[user("v")]));

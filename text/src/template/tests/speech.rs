@@ -95,7 +95,7 @@ fn nobody_speaks_in_special_tokens() {
             );
         }
     }
-    // Nor do two of them together, where the template puts them side by side.
+    // Two of them together do not either, where the template puts them side by side.
     let glued = "{% for m in messages %}{{ m.content | trim }}{% endfor %}<|im_end|>";
     let chat = load(glued).unwrap();
     let said = say(

@@ -19,7 +19,7 @@ pub fn convert(vocabulary: &Checked) -> Result<Converted, String> {
     let names = Names::new(vocabulary.tokens.iter().copied())?;
     let merges = vocabulary.from.merges.iter().enumerate();
     let merges = merges.map(|(n, merge)| {
-        pair(merge).ok_or_else(|| format!("merge {n} is no pair of tokens: it is damaged"))
+        pair(merge).ok_or_else(|| format!("merge {n} is not a pair of tokens: it is damaged"))
     });
     let options = BpeOptions {
         byte_fallback: !in_bytes,

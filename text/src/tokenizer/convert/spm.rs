@@ -1,5 +1,5 @@
-//! "llama": SentencePiece's BPE. Spaces are written ▁, one is put in front of a text, and what no token covers is
-//! written in bytes.
+//! "llama": SentencePiece's BPE. Spaces are written ▁, one ▁ is put in front of a text, and characters without a token
+//! are written as bytes.
 use super::vocabulary::Checked;
 use super::{replace, text_decoder, Converted};
 use crate::tokenizer::model::{Model, Names, Spm};
@@ -13,7 +13,7 @@ pub fn convert(vocabulary: &Checked) -> Result<Converted, String> {
     }
     if let Some(id) = scores.iter().position(|score| score.is_nan()) {
         return Err(format!(
-            "the score of token {id} is no number: it is damaged"
+            "the score of token {id} is not a number: it is damaged"
         ));
     }
     let is_text = |id: usize| vocabulary.is_text(id) && byte_of(vocabulary.tokens[id]).is_none();

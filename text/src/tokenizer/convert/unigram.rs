@@ -17,7 +17,7 @@ pub fn convert(vocabulary: &Checked) -> Result<Converted, String> {
     }
     if let Some(id) = from.scores.iter().position(|score| !score.is_finite()) {
         return Err(format!(
-            "the score of token {id} is no number: it is damaged"
+            "the score of token {id} is not a number: it is damaged"
         ));
     }
     let unknown = vocabulary.unknown().map(|id| id as usize);
@@ -27,7 +27,7 @@ pub fn convert(vocabulary: &Checked) -> Result<Converted, String> {
         .collect();
     let bytes = vocabulary.types.contains(&TokenType::Byte);
     let model = Unigram::from(scored, unknown, bytes)
-        .map_err(|e| format!("it is no Unigram vocabulary: {e}"))?;
+        .map_err(|e| format!("it is not a Unigram vocabulary: {e}"))?;
 
     let mut normalizers = vec![];
     if !from.precompiled_charsmap.is_empty() {

@@ -5,7 +5,7 @@ use crate::tokenizer::pipeline::AddedTokens;
 use crate::tokenizer::{limits, Tokenizer};
 use tokenizers::AddedToken;
 
-/// What kind of token it is; the numbers are GGUF's.
+/// The kind of a token; the numbers are GGUF's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenType {
     Undefined,
@@ -31,14 +31,14 @@ impl TokenType {
     }
 }
 
-/// The keys `tokenizer.ggml.*` of a GGUF, borrowed. What a file does not have is empty or none.
+/// The keys `tokenizer.ggml.*` of a GGUF, borrowed. Keys that the file lacks are empty or None.
 #[derive(Default, Clone)]
 pub struct Vocabulary<'a> {
-    /// Of the whole model: "llama", "phi3".
+    /// The type of the whole model: "llama", "phi3".
     pub architecture: &'a str,
     /// "gpt2", "llama", "t5", "bert".
     pub model: &'a str,
-    /// How a text is cut before BPE.
+    /// How a text is split into words before BPE.
     pub pre: &'a str,
     pub tokens: Vec<&'a [u8]>,
     pub scores: Vec<f32>,
@@ -155,7 +155,7 @@ impl<'a> Checked<'a> {
         )
     }
 
-    /// The token for what no other covers.
+    /// The token for text that no other token covers.
     pub fn unknown(&self) -> Option<u32> {
         let by_type = self.types.iter().position(|&t| t == TokenType::Unknown);
         self.from.unknown.or(by_type.map(|id| id as u32))

@@ -37,7 +37,7 @@ pub fn convert(vocabulary: &Checked) -> Result<Converted, String> {
         )
         .unk_token(unknown)
         .build()
-        .map_err(|e| format!("it is no WordPiece vocabulary: {e}"))?;
+        .map_err(|e| format!("it is not a WordPiece vocabulary: {e}"))?;
     let lowercase = vocabulary.from.lowercase.unwrap_or(true);
     let strip_accents = vocabulary.from.strip_accents.unwrap_or(lowercase);
     let normalizer = BertNormalizer::new(true, true, Some(strip_accents), lowercase);

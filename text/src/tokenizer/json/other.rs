@@ -61,6 +61,6 @@ fn with_ids(json: &[u8]) -> Result<tokenizers::Tokenizer, String> {
     let parts = serde_json::from_value(value).map_err(unreadable)?;
     match fits(&parts) {
         true => Ok(parts),
-        false => Err("its added tokens have ids that its vocabulary does not leave free".into()),
+        false => Err("its added tokens have ids that its vocabulary uses already".into()),
     }
 }

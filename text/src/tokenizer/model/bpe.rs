@@ -47,7 +47,7 @@ impl Bpe {
             joined.push_str(right);
             let id = |name: &str| {
                 let missing =
-                    || format!("merge {rank} is of {name:?}, which is no token: it is damaged");
+                    || format!("merge {rank} is of {name:?}, which is not a token: it is damaged");
                 names.id(name).ok_or_else(missing)
             };
             table.insert((id(left)?, id(right)?), (rank, id(&joined)?));

@@ -32,12 +32,15 @@ fn tables_that_do_not_fit_are_refused() {
     says(&changed(|m| m.merges.clear()), "without merges");
     says(
         &changed(|m| m.merges[1] = "nospace".into()),
-        "merge 1 is no pair",
+        "merge 1 is not a pair",
     );
-    says(&changed(|m| m.merges[1] = "".into()), "merge 1 is no pair");
+    says(
+        &changed(|m| m.merges[1] = "".into()),
+        "merge 1 is not a pair",
+    );
     says(
         &changed(|m| m.merges[1] = "foo bar".into()),
-        "merge 1 is of \"foo\", which is no token",
+        "merge 1 is of \"foo\", which is not a token",
     );
     says(
         &changed(|m| m.special_ids = vec![262]),
@@ -53,7 +56,7 @@ fn tables_that_do_not_fit_are_refused() {
 fn scores_must_be_there_and_be_numbers() {
     let mut made = spm_vocabulary();
     made.scores[269] = f32::NAN;
-    says(&made.error(), "score of token 269 is no number");
+    says(&made.error(), "score of token 269 is not a number");
     made.scores.clear();
     says(&made.error(), "without scores");
     made.model = "t5";

@@ -54,7 +54,7 @@ class _Reader(io.RawIOBase):
 def _open(_: Any, request: urllib.request.Request) -> urllib.response.addinfourl:
     """Sends one request of urllib, and returns its response without its body."""
     body = _body_of(request.data)
-    # Those of the connection are the engine's business.
+    # The engine sets the headers of the connection.
     headers = [
         (name, value)
         for name, value in request.header_items()

@@ -28,7 +28,7 @@ impl Thoughts {
     pub fn document(&self, model: &Model, tokens: &[u32]) -> Result<String> {
         let tokenizer = model.tokenizer();
         if let Some(id) = self.0.close_token {
-            // No document contains the token, but the marks of the thoughts may.
+            // No document can contain this token, but the marks around the thoughts may contain it.
             let end = tokens.iter().rposition(|token| *token == id).map_or(0, |index| index + 1);
             return tokenizer.decode_with(&tokens[end..], true);
         }

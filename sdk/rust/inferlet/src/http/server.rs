@@ -42,7 +42,7 @@ impl Request {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// What follows the question mark, or an empty text.
+    /// The part of the URL after the question mark, or an empty text.
     pub fn query(&self) -> &str {
         self.target.split_once('?').map_or("", |(_, query)| query)
     }

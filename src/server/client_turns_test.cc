@@ -1,4 +1,4 @@
-#include "server/turns.h"
+#include "server/client_turns.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace pie::server {
 namespace {
 
-class TurnsTest : public testing::Test {
+class ClientTurnsTest : public testing::Test {
  protected:
   void Enter(const std::string& user, const std::string& what) {
     turns_.Enter(user, [this, what] { done_ += what; });
@@ -23,10 +23,10 @@ class TurnsTest : public testing::Test {
 
   std::deque<std::function<void()>> posted_;
   std::string done_;
-  Turns turns_{[this](std::function<void()> run) { posted_.push_back(std::move(run)); }};
+  ClientTurns turns_{[this](std::function<void()> run) { posted_.push_back(std::move(run)); }};
 };
 
-TEST_F(TurnsTest, AUserWhoSendsMuchWaitsForTheirTurn) {
+TEST_F(ClientTurnsTest, AUserWhoSendsMuchWaitsForTheirTurn) {
   for (int i = 0; i < 5; ++i) Enter("mallory", "m");
   Enter("ada", "a");
   Enter("ben", "b");
@@ -35,7 +35,7 @@ TEST_F(TurnsTest, AUserWhoSendsMuchWaitsForTheirTurn) {
   EXPECT_EQ(done_, "mabmAmmm");
 }
 
-TEST_F(TurnsTest, NothingRunsBeforeOtherHandlersHadTheirChance) {
+TEST_F(ClientTurnsTest, NothingRunsBeforeOtherHandlersHadTheirChance) {
   for (int i = 0; i < 3; ++i) Enter("mallory", "m");
   EXPECT_EQ(done_, "");
   EXPECT_EQ(posted_.size(), 1U) << "one piece of work is posted at a time";
@@ -44,7 +44,7 @@ TEST_F(TurnsTest, NothingRunsBeforeOtherHandlersHadTheirChance) {
   EXPECT_EQ(posted_.size(), 1U);
 }
 
-TEST_F(TurnsTest, WorkMayEnterMoreWork) {
+TEST_F(ClientTurnsTest, WorkMayEnterMoreWork) {
   turns_.Enter("mallory", [this] {
     Enter("mallory", "2");
     done_ += "1";
@@ -54,7 +54,7 @@ TEST_F(TurnsTest, WorkMayEnterMoreWork) {
   EXPECT_EQ(done_, "1a2");
 }
 
-TEST_F(TurnsTest, WorkThatThrowsHoldsUpNobody) {
+TEST_F(ClientTurnsTest, WorkThatThrowsHoldsUpNobody) {
   turns_.Enter("mallory", [] { throw std::runtime_error("no memory"); });
   Enter("mallory", "m");
   Enter("ada", "a");
@@ -63,7 +63,7 @@ TEST_F(TurnsTest, WorkThatThrowsHoldsUpNobody) {
   EXPECT_EQ(done_, "am");
 }
 
-TEST_F(TurnsTest, WhatIsDiscardedNeverRuns) {
+TEST_F(ClientTurnsTest, WhatIsDiscardedNeverRuns) {
   Enter("mallory", "m");
   turns_.Clear();
   Run();

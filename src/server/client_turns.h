@@ -1,5 +1,5 @@
-// Turns: the order in which the IO thread handles what clients have sent, and what is sent to them.
-// Users take turns, so one who has thousands of connections does not keep the thread from the
+// ClientTurns: the order in which the IO thread handles what clients have sent, and what is sent to
+// them. Users take turns, so one who has thousands of connections does not keep the thread from the
 // others. Between two pieces of work the thread looks after its other sockets.
 //
 // IO thread. Work that throws does not hold up what follows.
@@ -15,13 +15,13 @@
 
 namespace pie::server {
 
-class Turns {
+class ClientTurns {
  public:
   using Work = std::function<void()>;
   // Runs a function on the IO thread, later.
   using Post = std::function<void(std::function<void()>)>;
 
-  explicit Turns(Post post) : post_(std::move(post)) {}
+  explicit ClientTurns(Post post) : post_(std::move(post)) {}
 
   // Runs the work when it is the user's turn, after the user's earlier work.
   void Enter(std::string_view user, Work work) {
