@@ -37,13 +37,24 @@ CONSTRAINTS = {
 }
 
 
+SAMPLERS = {
+    "": Sampler.top_p(1000.0, 1.0),
+    "top_p": Sampler.top_p(1.5, 0.9),
+    "top_k": Sampler.top_k(1.5, 20),
+    "min_p": Sampler.min_p(1.5, 0.02),
+    "top_k_top_p": Sampler.top_k_top_p(1.5, 20, 0.9),
+    "multinomial": Sampler.multinomial(1.5, 1),
+    "draws": Sampler.multinomial(1.5, 3),
+}
+
+
 @contextmanager
-def drawn(prompt: str, seed: int, **options: Any) -> Iterator[Generator]:
-    """Greedy, or all allowed tokens alike, drawn from the seed."""
+def drawn(prompt: str, seed: int, sampler: str = "", **options: Any) -> Iterator[Generator]:
+    """Greedy, or drawn from the seed by the sampler; without one, all allowed tokens alike."""
     if seed:
         options["seed"] = seed
     with Context(load_model()) as ctx:
-        yield ctx.user(prompt).generate(Sampler.top_p(1000.0, 1.0) if seed else GREEDY, **options)
+        yield ctx.user(prompt).generate(SAMPLERS[sampler] if seed else GREEDY, **options)
 
 
 def state_of(generator: Generator) -> list[Any]:

@@ -42,8 +42,9 @@ async def speculate(
     tokens: list[int],
     n: int,
     max_tokens: int,
+    sampler: str = "",
 ) -> dict:
-    options: dict[str, Any] = {"max_tokens": max_tokens, "stop": tokens}
+    options: dict[str, Any] = {"max_tokens": max_tokens, "stop": tokens, "sampler": sampler}
     if allowed:
         options["logit_mask"] = brle.allow(allowed)
 
@@ -70,8 +71,9 @@ async def speculate_probed(
     tokens: list[int],
     n: int,
     max_tokens: int,
+    sampler: str = "",
 ) -> dict:
-    options: dict[str, Any] = {"max_tokens": max_tokens, "stop": tokens}
+    options: dict[str, Any] = {"max_tokens": max_tokens, "stop": tokens, "sampler": sampler}
 
     async def run(**more: Any) -> tuple[list[int], list[Any], int]:
         chosen: list[int] = []
@@ -156,8 +158,8 @@ async def draft_positions(prompt: str, n: int, max_tokens: int) -> dict:
 
 
 @case
-async def system_speculation(prompt: str, seed: int, max_tokens: int) -> dict:
-    options = {"max_tokens": max_tokens}
+async def system_speculation(prompt: str, seed: int, max_tokens: int, sampler: str = "") -> dict:
+    options: dict[str, Any] = {"max_tokens": max_tokens, "sampler": sampler}
     with drawn(prompt, seed, **options) as plain:
         truth = await plain.collect_tokens()
         state = state_of(plain)

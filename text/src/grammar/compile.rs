@@ -211,6 +211,9 @@ fn write_ahead(walk: &mut Matcher, trie: &TokTrie) {
 /// The crate's message, with its position taken out of the text.
 fn explained(text: &str, grammar: &Grammar) -> Error {
     let line = text.lines().next().unwrap_or_default().trim();
+    if line.contains("NoExtensionBias") {
+        return Error::invalid("no text can match the grammar");
+    }
     let (place, message) = match position(line) {
         Some((line, column, rest)) => (grammar.place(line, column), rest),
         None => (None, line),

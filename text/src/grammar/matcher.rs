@@ -289,6 +289,9 @@ impl Matcher {
 fn failed(error: impl std::fmt::Display) -> Error {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
+    if first.contains("NoExtensionBias") {
+        return Error::invalid("no text of the grammar goes on from here");
+    }
     Error::new(
         ErrorKind::TooLarge,
         format!("the grammar is too complex to follow the text here ({first})"),

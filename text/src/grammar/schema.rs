@@ -4,6 +4,7 @@
 //! first: keywords and their values are checked, and every schema that a `$ref` leads to gets a simple name under `$defs`.
 mod checks;
 mod disjoint;
+mod ecma;
 mod endless;
 mod formats;
 mod negated;
@@ -11,8 +12,11 @@ mod numbers;
 mod one_of;
 mod options;
 mod patterns;
+mod quoted;
 mod references;
 mod rewritten;
+mod spellings;
+mod spent;
 mod texts;
 
 use super::{Budget, Error, ErrorKind, Place};
@@ -21,9 +25,10 @@ use checks::{
     checked_type, has_control, refused,
 };
 use disjoint::Ground;
+pub use ecma::without_stops;
 use formats::Format;
 pub use options::with_options;
-pub use patterns::{check as check_pattern, without_stops, Fault};
+pub use patterns::{check as check_pattern, Fault};
 use patterns::{pattern_at, patterns_at};
 use references::References;
 use serde_json::{json, Map, Value as Json};
@@ -219,7 +224,10 @@ impl<'a> Walk<'a> {
                     checked_names(key, value, &here)?
                 }
                 "pattern" => match value.as_str() {
-                    Some(pattern) => json!(pattern_at(pattern, &here, self.budget)?),
+                    Some(pattern) => {
+                        let pattern = pattern_at(pattern, &here, self.budget)?;
+                        json!(quoted::exact(&pattern, &here, self.budget)?)
+                    }
                     None => return Err(invalid(&here, "`pattern` is a regular expression")),
                 },
                 "format" => match formats::format_of(value, entries, &here)? {
@@ -250,6 +258,8 @@ impl<'a> Walk<'a> {
             return Ok(json!(false));
         }
         numbers::move_excluded(&mut made, self.is_composed);
+        also.extend(spellings::of_numbers(&mut made));
+        self.intersects |= spent::moved_to_names(&mut made, self.budget)?;
         let has = |key: &str| made.contains_key(key);
         self.open_names |= (has("properties") || has("required") || has("patternProperties"))
             && made.get("additionalProperties") != Some(&json!(false));

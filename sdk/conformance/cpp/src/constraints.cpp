@@ -21,10 +21,25 @@ Result<Context> AskedContext(const Json& input) {
   return context;
 }
 
+namespace {
+
+Sampler SamplerOf(std::string_view name) {
+  if (name == "top_p") return Sampler::TopP(1.5, 0.9);
+  if (name == "top_k") return Sampler::TopK(1.5, 20);
+  if (name == "min_p") return Sampler::MinP(1.5, 0.02);
+  if (name == "top_k_top_p") return Sampler::TopKTopP(1.5, 20, 0.9);
+  if (name == "multinomial") return Sampler::Multinomial(1.5, 1);
+  if (name == "draws") return Sampler::Multinomial(1.5, 3);
+  return Sampler::TopP(1000, 1);
+}
+
+}  // namespace
+
 Result<Generator> Drawn(Context& context, const Json& input) {
+  const auto name = PIE_TRY_SYNC(input.Get<std::string>("sampler", ""));
   const auto seed = PIE_TRY_SYNC(input.Get<uint64_t>("seed", 0));
   const auto allowed = PIE_TRY_SYNC(input.Get<Tokens>("allowed", {}));
-  Generator generator = context.Generate(seed == 0 ? Sampler::Argmax() : Sampler::TopP(1000, 1));
+  Generator generator = context.Generate(seed == 0 ? Sampler::Argmax() : SamplerOf(name));
   if (seed != 0) generator.Seed(seed);
   if (!allowed.empty()) generator.LogitMask(brle::Allow(allowed));
   return generator.MaxTokens(PIE_TRY_SYNC(input.Get<size_t>("max_tokens", 40)))

@@ -34,11 +34,23 @@ pub fn asked(input: &Input) -> Result<Context> {
     Ok(ctx)
 }
 
-/// Greedy, or all allowed tokens alike, drawn from the seed; up to a stop token or the limit.
+fn sampler(name: &str) -> Sampler {
+    match name {
+        "top_p" => Sampler::top_p(1.5, 0.9),
+        "top_k" => Sampler::top_k(1.5, 20),
+        "min_p" => Sampler::min_p(1.5, 0.02),
+        "top_k_top_p" => Sampler::top_k_top_p(1.5, 20, 0.9),
+        "multinomial" => Sampler::multinomial(1.5, 1),
+        "draws" => Sampler::multinomial(1.5, 3),
+        _ => Sampler::top_p(1000.0, 1.0),
+    }
+}
+
+/// Greedy, or drawn from the seed by the sampler, without one all allowed tokens alike; up to a stop token or the limit.
 pub fn drawn<'ctx>(ctx: &'ctx mut Context, input: &Input) -> Generator<'ctx> {
     let generator = match input.seed {
         0 => ctx.generate(Sampler::Argmax),
-        seed => ctx.generate(Sampler::top_p(1000.0, 1.0)).seed(seed),
+        seed => ctx.generate(sampler(&input.sampler)).seed(seed),
     };
     let generator = generator.max_tokens(input.max_tokens).stop(&input.tokens);
     match input.allowed.is_empty() {

@@ -51,6 +51,7 @@ pub struct Input {
     script: Vec<Step>,
     kind: String,
     source: String,
+    sampler: String,
     tools: Vec<String>,
 }
 

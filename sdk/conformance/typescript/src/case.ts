@@ -23,6 +23,7 @@ export interface Input {
   script?: Step[];
   kind?: string;
   source?: string;
+  sampler?: string;
   tools?: string[];
 }
 

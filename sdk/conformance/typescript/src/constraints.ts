@@ -29,9 +29,19 @@ export function constraintOf({ kind, source }: Input): GrammarConstraint {
   return GrammarConstraint.json(model);
 }
 
-/** Runs `use` on a generation: greedy, or all allowed tokens alike, drawn from the seed. */
+const SAMPLERS: Record<string, Sampler> = {
+  top_p: Sampler.topP(1.5, 0.9),
+  top_k: Sampler.topK(1.5, 20),
+  min_p: Sampler.minP(1.5, 0.02),
+  top_k_top_p: Sampler.topKTopP(1.5, 20, 0.9),
+  multinomial: Sampler.multinomial(1.5, 1),
+  draws: Sampler.multinomial(1.5, 3),
+};
+const ALIKE = Sampler.topP(1000, 1);
+
+/** Runs `use` on a generation: greedy, or drawn from the seed by the sampler; without one, all allowed tokens alike. */
 export async function drawn<T>(
-  { prompt, seed, tokens, allowed, max_tokens }: Input,
+  { prompt, seed, sampler, tokens, allowed, max_tokens }: Input,
   use: (generator: Generator, state: () => string) => Promise<T>,
   own: GenerateOptions = {},
 ): Promise<T> {
@@ -39,8 +49,8 @@ export async function drawn<T>(
   const options: GenerateOptions = { maxTokens: max_tokens, stop: tokens ?? [], ...own };
   if (seed) options.seed = seed;
   if (allowed?.length) options.logitMask = allowOnly(allowed);
-  const sampler = seed ? Sampler.topP(1000, 1) : Sampler.argmax();
-  const generator = ctx.user(prompt!).generate(sampler, options);
+  const drawing = SAMPLERS[sampler ?? ''] ?? ALIKE;
+  const generator = ctx.user(prompt!).generate(seed ? drawing : Sampler.argmax(), options);
   const state = () =>
     JSON.stringify([ctx.seqLen, [...ctx.buffer()], generator.tokensGenerated, generator.isDone]);
   return await use(generator, state);

@@ -11,10 +11,15 @@ pub struct Rules {
 
 impl Rules {
     pub fn new(mut bodies: Vec<Node>, budget: &Budget) -> Result<Rules, Error> {
-        if !ends(&bodies, budget)?[0] {
+        let ending = ends(&bodies, budget)?;
+        if !ending[0] {
             return Err(Error::invalid(
                 "no text can match the grammar: the rule `root` never ends",
             ));
+        }
+        for body in &mut bodies {
+            // Nothing names a rule that never ends any more.
+            *body = ended(body, &ending).unwrap_or(Node::Sequence(vec![]));
         }
         for (number, body) in bodies.iter_mut().enumerate() {
             if let Some(better) = without_tail(number, body) {
@@ -105,6 +110,31 @@ fn ends(bodies: &[Node], budget: &Budget) -> Result<Vec<bool>, Error> {
         if !changed {
             return Ok(known);
         }
+    }
+}
+
+/// What is left of a part without rules that never end, which a text could begin and not leave; None if it never ends.
+fn ended(node: &Node, ending: &[bool]) -> Option<Node> {
+    let part = |node: &Node| ended(node, ending);
+    match node {
+        Node::Class(_) => Some(node.clone()),
+        Node::Rule(rule) => ending[*rule].then(|| node.clone()),
+        Node::Sequence(nodes) => {
+            let nodes: Option<Vec<Node>> = nodes.iter().map(part).collect();
+            nodes.map(Node::Sequence)
+        }
+        Node::Choice(nodes) => {
+            let nodes: Vec<Node> = nodes.iter().filter_map(part).collect();
+            (!nodes.is_empty()).then_some(Node::Choice(nodes))
+        }
+        Node::Repeat { node, least, most } => match part(node) {
+            Some(node) => Some(Node::Repeat {
+                node: Box::new(node),
+                least: *least,
+                most: *most,
+            }),
+            None => (*least == 0).then(|| Node::Sequence(vec![])),
+        },
     }
 }
 

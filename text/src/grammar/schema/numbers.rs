@@ -46,14 +46,14 @@ fn inexact(value: &Json) -> Option<(Vec<String>, &Number)> {
 /// `coefficient / 10^digits`.
 #[derive(Clone, Copy)]
 pub struct Decimal {
-    coefficient: u64,
-    digits: u32,
+    pub coefficient: u64,
+    pub digits: u32,
 }
 
 impl Decimal {
     /// The decimal that the crate makes of a `multipleOf`. It multiplies by ten until no fraction is left, and so it may
     /// make another one than was written.
-    fn read(value: f64) -> Option<Decimal> {
+    pub fn read(value: f64) -> Option<Decimal> {
         let (mut scaled, mut digits) = (value, 0);
         let most = f64::from(u32::MAX);
         while scaled <= most && digits <= 6 && scaled.fract() != 0.0 {
@@ -68,7 +68,7 @@ impl Decimal {
 
     /// The decimal that is written, and the number, equal or nearest to it, that the crate makes the same decimal of. The
     /// crate makes no such decimal of 0.07, but it does of the floating-point number below.
-    fn of(value: f64) -> Option<(Decimal, f64)> {
+    pub fn of(value: f64) -> Option<(Decimal, f64)> {
         [0, -1, 1, -2, 2].into_iter().find_map(|steps| {
             let near = f64::from_bits(value.to_bits().checked_add_signed(steps)?);
             let read = Decimal::read(near)?;
@@ -77,7 +77,7 @@ impl Decimal {
         })
     }
 
-    fn divides(self, value: f64) -> bool {
+    pub fn divides(self, value: f64) -> bool {
         let (units, is_exact) = units(value, self.digits);
         is_exact && units % i128::from(self.coefficient) == 0
     }
@@ -85,7 +85,7 @@ impl Decimal {
 
 /// The most units of `1 / 10^digits` that are not above the value, which is below 2^53, and whether they are the value.
 /// The value is the decimal number that is written shortest, as in a document.
-fn units(value: f64, digits: u32) -> (i128, bool) {
+pub fn units(value: f64, digits: u32) -> (i128, bool) {
     let text = value.abs().to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let (near, far) = fraction.split_at(fraction.len().min(digits as usize));

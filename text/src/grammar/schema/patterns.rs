@@ -1,5 +1,6 @@
-//! Regular expressions of JSON Schema follow ECMA-262; the crate's syntax is another one.
-use super::{below, invalid, unsupported};
+//! The regular expressions of a schema: `pattern` and `patternProperties`.
+use super::ecma::translated;
+use super::{below, invalid, quoted, unsupported};
 use crate::grammar::{Budget, Error};
 use llguidance::derivre::{RegexAst, RegexBuilder};
 use llguidance::regex_to_lark;
@@ -22,7 +23,8 @@ pub fn pattern_at(pattern: &str, here: &str, budget: &Budget) -> Result<String, 
 pub fn patterns_at(schemas: Json, here: &str, budget: &Budget) -> Result<Json, Error> {
     let mut made: Map<String, Json> = Map::new();
     for (pattern, schema) in schemas.as_object().into_iter().flatten() {
-        let next = pattern_at(pattern, &below(here, pattern), budget)?;
+        let at = below(here, pattern);
+        let next = quoted::exact(&pattern_at(pattern, &at, budget)?, &at, budget)?;
         for other in made.keys() {
             budget.spend(PAIR + 20 * (other.len() + next.len()))?;
             if !are_disjoint(other, &next) {
@@ -35,78 +37,6 @@ pub fn patterns_at(schemas: Json, here: &str, budget: &Budget) -> Result<Json, E
         made.insert(next, schema.clone());
     }
     Ok(Json::Object(made))
-}
-
-/// The characters that `\s` matches.
-const SPACE: &str =
-    "\\t\\n\\x0b\\x0c\\r \\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}\\x{feff}";
-
-/// Writes an ECMA-262 expression so that the crate gives it the same meaning.
-fn translated(pattern: &str) -> Result<String, String> {
-    let mut out = String::with_capacity(pattern.len());
-    let pattern = without_stops(pattern);
-    let mut chars = pattern.chars().peekable();
-    let mut in_class = false;
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match chars.next() {
-                Some('s') => out += &format!("[{SPACE}]"),
-                Some('S') => out += &format!("[^{SPACE}]"),
-                next => {
-                    out.push(c);
-                    out.extend(next);
-                }
-            },
-            '[' if in_class => out.push_str("\\["),
-            '[' => {
-                in_class = true;
-                out.push(c);
-                out.extend(chars.next_if_eq(&'^'));
-                if chars.peek() == Some(&']') {
-                    return Err("a class without characters".into());
-                }
-            }
-            ']' if in_class => {
-                in_class = false;
-                out.push(c);
-            }
-            // Doubled, these are operators of classes in the crate's syntax.
-            '&' | '~' if in_class => out.extend(['\\', c]),
-            '-' if in_class && chars.peek() == Some(&'-') => {
-                return Err("`--` in a class; write \\- for the character".into());
-            }
-            '{' if !in_class && chars.peek() == Some(&',') => {
-                return Err("`{,` begins no count; write {0,".into());
-            }
-            '.' if !in_class => out.push_str("[^\\n\\r\\x{2028}\\x{2029}]"),
-            c => out.push(c),
-        }
-    }
-    Ok(out)
-}
-
-/// The expression without the name `stop` of a group, which the crate takes for a look-ahead.
-pub fn without_stops(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len());
-    let (mut rest, mut in_class) = (pattern, false);
-    while let Some(c) = rest.chars().next() {
-        let group = ["(?<stop>", "(?P<stop>"]
-            .into_iter()
-            .find(|g| rest.starts_with(g));
-        let taken = match (c, group) {
-            (_, Some(group)) if !in_class => {
-                out.push_str("(?:");
-                rest = &rest[group.len()..];
-                continue;
-            }
-            ('\\', _) => rest.chars().take(2).map(char::len_utf8).sum::<usize>(),
-            _ => c.len_utf8(),
-        };
-        in_class = c == '[' || in_class && c != ']';
-        out.push_str(&rest[..taken]);
-        rest = &rest[taken..];
-    }
-    out
 }
 
 /// The fault in an expression, and the index of the character at fault, counted from 0.
@@ -202,7 +132,7 @@ const LONGEST: usize = 1_000;
 
 /// Limit on the cost of an emptiness check, and that cost in a budget.
 const FUEL: u64 = 10_000;
-const PAIR: usize = 10_000;
+pub const PAIR: usize = 10_000;
 
 /// Whether no text matches both. False also if that takes too long to find out.
 fn are_disjoint(first: &str, second: &str) -> bool {
@@ -218,4 +148,31 @@ fn are_disjoint(first: &str, second: &str) -> bool {
     builder
         .to_regex_limited(both, FUEL)
         .is_ok_and(|mut regex| regex.always_empty())
+}
+
+/// Those of the names that a pattern matches, if it matches no other name.
+pub fn only_names(pattern: &str, names: &[String]) -> Option<Vec<String>> {
+    let mut builder = RegexBuilder::new();
+    let matching = builder
+        .mk_regex_for_serach(&regex_to_lark(pattern, "dw"))
+        .ok()?;
+    let mut is_empty = |others: RegexAst| {
+        let both = RegexAst::And(vec![RegexAst::ExprRef(matching), others]);
+        let both = builder.mk(&both).ok()?;
+        let regex = builder.to_regex_limited(both, FUEL).ok();
+        regex.map(|mut regex| regex.always_empty())
+    };
+    let literal = |name: &String| RegexAst::Literal(name.clone());
+    let all = RegexAst::Or(names.iter().map(literal).collect());
+    if names.is_empty() || !is_empty(RegexAst::Not(Box::new(all)))? {
+        return None;
+    }
+    let mut is_matched = |name: &&String| is_empty(literal(name)) == Some(false);
+    Some(
+        names
+            .iter()
+            .filter(|name| is_matched(name))
+            .cloned()
+            .collect(),
+    )
 }

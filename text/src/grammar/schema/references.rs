@@ -63,8 +63,11 @@ impl<'a> References<'a> {
         match schema {
             // Another `$id` begins a schema with anchors of its own.
             Json::Object(entries) if pointer.is_empty() || !entries.contains_key("$id") => {
-                if let Some(Json::String(anchor)) = entries.get("$anchor") {
-                    self.add_anchor(anchor, pointer, schema, budget)?;
+                // `$ref` may lead to either; the walk refuses a schema with the second one.
+                for key in ["$anchor", "$dynamicAnchor"] {
+                    if let Some(Json::String(anchor)) = entries.get(key) {
+                        self.add_anchor(anchor, pointer, schema, budget)?;
+                    }
                 }
                 for (key, value) in entries {
                     let here = below(pointer, key);

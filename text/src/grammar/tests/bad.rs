@@ -108,6 +108,13 @@ fn values_of_the_wrong_kind_are_named() {
 }
 
 #[test]
+fn a_grammar_that_never_ends_says_so() {
+    let error = error(Grammar::from_lark("start: a\na: a"));
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.text.contains("no text can match"), "{error}");
+}
+
+#[test]
 fn contradictory_bounds_are_told() {
     for text in [
         r#"{"minimum": 5, "maximum": 3}"#,

@@ -95,6 +95,21 @@ fn recursion_of_all_kinds() {
     );
 }
 
+/// A text could begin them, and would never be complete.
+#[test]
+fn rules_that_never_end_are_left_out() {
+    accepts(
+        "root ::= (\"ba\" x){0,2} \"c\"\nx ::= x",
+        &["c"],
+        &["b", "ba", "bac"],
+    );
+    accepts(
+        "root ::= y | [a-b] x? | \"aa\" y*\nx ::= \"b\" y\ny ::= \"b\" y (\"ab\"){0,2}",
+        &["a", "b", "aa"],
+        &["bb", "ab", "aab"],
+    );
+}
+
 /// A lexer that takes the longest match gets these wrong.
 #[test]
 fn the_longest_match_is_not_always_the_right_one() {

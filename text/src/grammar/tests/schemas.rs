@@ -310,10 +310,59 @@ fn decimals_and_expressions_are_exact() {
             vec!["\"abc\""],
             vec!["\"ab\"", "\"c\""],
         ),
+        (
+            r#"{"type": "number", "minimum": 0.25, "maximum": 0.55, "multipleOf": 0.1}"#,
+            vec!["0.3", "0.4", "0.5"],
+            vec!["0.2", "0.6", "0.35"],
+        ),
+        (
+            r#"{"type": "number", "minimum": 0.3, "maximum": 0.3, "multipleOf": 0.1}"#,
+            vec!["0.3"],
+            vec!["0.2", "0.4"],
+        ),
+        (
+            r#"{"type": "string", "pattern": "^\\ud83c\\udf5e{2}$"}"#,
+            vec!["\"🍞🍞\""],
+            vec!["\"🍞\""],
+        ),
+        (
+            r#"{"type": "string", "pattern": "^\\cJ\\0[\\b]$"}"#,
+            vec!["\"\\n\\u0000\\b\""],
+            vec!["\"\\n\\u0000\""],
+        ),
+        (
+            r#"{"type": "string", "pattern": "^\\P{P}+$"}"#,
+            vec!["\"a é\""],
+            vec!["\"a\\\"\"", "\"\\\\\"", "\"a!\""],
+        ),
     ] {
         let grammar = Grammar::from_json_schema(schema).unwrap();
         check(schema, &grammar, &accepted, &rejected);
     }
     let grammar = Grammar::from_regex("(?P<stop>ab)c").unwrap();
     check("a group", &grammar, &["abc"], &["ab", "c"]);
+}
+
+/// What a mask allows leads to a document. Where a pattern matched no further name, a comma could be written, and then
+/// nothing.
+#[test]
+fn a_comma_is_written_only_before_another_name() {
+    for schema in [
+        r#"{"type": "object", "patternProperties": {"^ab$": true}, "required": ["ab"], "additionalProperties": false}"#,
+        r#"{"type": "object", "patternProperties": {"^a$": true, "^b$": {}}, "properties": {"a": {}, "b": {"type": "null"}},
+            "additionalProperties": false}"#,
+    ] {
+        let grammar = Grammar::from_json_schema(schema).unwrap();
+        let mut matcher = BYTES.matcher(&grammar, 0).unwrap();
+        let text = match schema.contains("required") {
+            true => "{\"ab\":null",
+            false => "{\"a\":null,\"b\":null",
+        };
+        matcher.accept(&tokens(text)).unwrap();
+        let mask = matcher.mask().unwrap();
+        assert!(
+            mask.allows(u32::from(b'}')) && !mask.allows(u32::from(b',')),
+            "{schema}"
+        );
+    }
 }
