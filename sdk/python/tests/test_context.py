@@ -63,7 +63,7 @@ def test_truncate_crosses_pages(model):
         assert (ctx.seq_len, ctx._raw.committed_page_count()) == (5, 1)
         ctx.append([97] * 4).flush()
         assert ctx.seq_len == 9
-        with pytest.raises(ValueError, match="holds 9"):
+        with pytest.raises(ValueError, match="at most 9"):
             ctx.truncate(10)
 
 
