@@ -71,4 +71,6 @@ cat >"$folder/client/tsconfig.json" <<'JSON'
 }
 JSON
 "$tsc" -p "$folder/client"
+# A program that imports modules of Node mostly has @types/node, which declares them too.
+"$tsc" -p "$folder" --lib ESNext --types node --typeRoots "$folder/client/node_modules/@types"
 echo "typescript: the declarations of client/javascript"

@@ -283,6 +283,31 @@ def test_a_programs_own_tsc_finds_the_types_of_the_sdk(tmp_path, settings):
     assert "index.ts(5,14)" in only
 
 
+def test_the_types_of_the_sdk_agree_with_those_of_node(tmp_path):
+    """A program that imports modules of Node mostly has `@types/node`, which declares them too."""
+    javascript_sdk = sdk_root() / "javascript"
+    (tmp_path / "tsconfig.json").write_text("{}")
+    javascript._link_types(tmp_path, javascript_sdk, Report(quiet=True))
+    types = tmp_path / "node_modules" / "@types" / "node"
+    types.mkdir(parents=True)
+    (types / "index.d.ts").write_text(
+        "declare module 'node:fs' { export function existsSync(path: string): boolean; }\n"
+        "declare module 'fs' { export * from 'node:fs'; }\n"
+        "declare module 'node:path' { const path: { sep: string }; export = path; }\n"
+        "declare module 'path' { import path = require('node:path'); export = path; }\n"
+    )
+    program = tmp_path / "index.ts"
+    program.write_text(
+        "import { Sampler } from 'inferlet';\nimport { existsSync } from 'fs';\n"
+        "import { sep } from 'node:path';\nimport { readFile } from 'node:fs/promises';\n"
+        "export const main = () => [Sampler.argmax(), existsSync(sep), readFile];\n"
+    )
+    command = [node_modules() / ".bin" / "tsc", "--noEmit", "--strict", "--lib", "ESNext,DOM"]
+    command += ["--ignoreConfig", "--types", "node", "--moduleResolution", "bundler", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 _SPLICES = """
 import { keeping } from './splice.mjs';
 let made = 0;

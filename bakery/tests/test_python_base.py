@@ -58,6 +58,12 @@ def test_a_rebuild_does_not_run_componentize_py(tmp_path, monkeypatch):
         ("print('x')\n\nraise ValueError('no good')\n", 3, r"^ValueError: no good$"),
         ("import nowhere\n", 1, "No module named 'nowhere'"),
         ("from inferlet import runtime\nruntime.models()\n", 2, "asks the engine"),
+        (
+            "import asyncio\nfrom inferlet import runtime\n"
+            "async def f():\n    return runtime.models()\nasyncio.run(f())\n",
+            4,
+            "asks the engine",
+        ),
         ("import os\nos.symlink('/1', '/1/link')\n", 2, "not permitted"),
     ],
 )

@@ -47,6 +47,25 @@ def test_where_a_project_begins(tmp_path, files, entry, module):
     assert program.kind == "program"
 
 
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [
+        ("asyncio.run(main())", "script"),
+        ("result = asyncio.run(main({}))", "script"),
+        ("await main()", "script"),
+        ("try:\n    main()\nfinally:\n    pass", "script"),
+        ("if __name__ == '__main__':\n    asyncio.run(main())", "program"),
+        ("def again():\n    return main()", "program"),
+        ("", "program"),
+    ],
+)
+def test_a_file_that_calls_its_main_is_a_script(tmp_path, ending, kind):
+    """Such a file would call the engine while it is built."""
+    source = f"import asyncio\n\nasync def main(input=None):\n    return 1\n\n{ending}\n"
+    root = _folder(tmp_path, "main.py", source=source)
+    assert python_entry.find(open_project(root)).kind == kind
+
+
 def test_no_entry_lists_what_is_looked_for(tmp_path):
     root = _folder(tmp_path, "one.py", "two.py")
     with pytest.raises(BakeryError, match="has no entry file") as caught:

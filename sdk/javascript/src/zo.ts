@@ -20,16 +20,30 @@ export interface ZoSettings {
 }
 
 /** Prepares an adapter for training. Throws where a setting is out of range. */
-export function initialize(adapter: Adapter, settings: ZoSettings): void {
+export function initialize(adapter: Adapter, settings: ZoSettings): void;
+/** Does the same with the settings as numbers, in the order of `ZoSettings`. */
+export function initialize(
+  adapter: Adapter,
+  rank: number,
+  alpha: number,
+  populationSize: number,
+  muFraction: number,
+  initialSigma: number,
+): void;
+export function initialize(adapter: Adapter, first: ZoSettings | number, ...others: number[]): void {
   checkAdapter(adapter);
-  const { rank, alpha, populationSize, muFraction, initialSigma } = settings;
+  const [alpha, populationSize, muFraction, initialSigma] = others;
+  const settings =
+    typeof first === 'object' && first !== null
+      ? first
+      : { rank: first, alpha, populationSize, muFraction, initialSigma };
   raw.initialize(
     adapter.raw,
-    whole('rank', rank),
-    number('alpha', alpha),
-    whole('populationSize', populationSize),
-    number('muFraction', muFraction),
-    number('initialSigma', initialSigma),
+    whole('rank', settings.rank),
+    number('alpha', settings.alpha),
+    whole('populationSize', settings.populationSize),
+    number('muFraction', settings.muFraction),
+    number('initialSigma', settings.initialSigma),
   );
 }
 

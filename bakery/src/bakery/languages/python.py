@@ -29,6 +29,8 @@ TITLE = "Python"
 _RESERVED = {"inferlet", "wit_world", "componentize_py_types", "componentize_py_runtime", APP}
 # The folders given with -p appear in the component as /0, /1, …: ours first, then the user's.
 _USER_MOUNT = 1
+# What the interpreter writes about an unawaited coroutine when it ends, after the error.
+_WARNING = re.compile(r"^(.*: )?RuntimeWarning: ")
 _FRAME = re.compile(r'File "/(\d+)/([^"]+)", line (\d+)')
 _NO_MODULE = re.compile(r"No module named '([^']+)'")
 
@@ -153,7 +155,7 @@ def _explain(output: str, program: Program, found: python_imports.Scan) -> Baker
     """Turns componentize-py's report into one error at the user's own line."""
     report = output.split("Stack backtrace:")[0].split("\n\nCaused by:")[0]
     report = report.split("AssertionError: ", 1)[-1].strip()
-    lines = [line for line in report.splitlines() if line.strip()]
+    lines = [line for line in report.splitlines() if line.strip() and not _WARNING.search(line)]
     message = lines[-1].strip() if lines else "componentize-py failed without a message"
     where = None
     for mount, path, line in _FRAME.findall(report):

@@ -24,7 +24,8 @@ class Program:
     entry: Path
     folder: Path
     kind: str
-    """`program` if it defines `main`, `handler` if it defines `handle`, else `script`."""
+    """`program` if it defines `main` and does not call it itself, `handler` if it defines `handle`,
+    else `script`."""
 
     @property
     def module(self) -> str:
@@ -103,5 +104,5 @@ def _folder_of(entry: Path, source: str, top: Path | None) -> Path:
 
 def _kind_of(source: str) -> str:
     if python_imports.defines(source, "main"):
-        return "program"
+        return "script" if python_imports.calls(source, "main") else "program"
     return "handler" if python_imports.defines(source, "handle") else "script"

@@ -50,6 +50,27 @@ def defines(source: str, name: str) -> bool:
     return any(name in _names_bound_by(statement) for statement in body)
 
 
+def calls(source: str, name: str) -> bool:
+    """Whether running a module calls the function `name`: at its top level, and not below
+    `if __name__ == "__main__"`."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return False
+    todo: list[ast.AST] = list(body)
+    while todo:
+        node = todo.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() | ast.ClassDef():
+                continue
+            case ast.If(test=test) if "__name__" in ast.dump(test):
+                continue
+            case ast.Call(func=ast.Name(id=called)) if called == name:
+                return True
+        todo += ast.iter_child_nodes(node)
+    return False
+
+
 def imports_from(source: str, packages: set[str]) -> bool:
     """Whether a module has relative imports, or imports from one of these packages."""
     try:

@@ -78,7 +78,7 @@ def script(name: str, late: Iterable[Late]) -> Callable[[str], str]:
 @contextmanager
 def _importing() -> Generator[None, None, None]:
     """Makes calls of the engine, which is not there yet, fail with a text and a line number instead
-    of a trap, and an exit fail instead of ending the build."""
+    of a trap, and an exit fail instead of ending the build. `asyncio.run` gets this SDK's loop."""
 
     def refuse(*_: Any) -> Any:
         raise RuntimeError(
@@ -86,6 +86,8 @@ def _importing() -> Generator[None, None, None]:
             "move it into main()"
         )
 
+    events: Any = asyncio.events
+    events._event_loop_policy = _Policy()
     call = _runtime.call_import
     _runtime.call_import = refuse
     try:
@@ -152,8 +154,6 @@ def _print(*values: Any, sep: str | None = None, end: str | None = None, **optio
 
 def _settle(program_file: str | None) -> None:
     """Prepares the state that the snapshot holds besides modules."""
-    events: Any = asyncio.events
-    events._event_loop_policy = _Policy()
     for stream in (sys.stdout, sys.stderr):
         cast("io.TextIOWrapper", stream).reconfigure(
             line_buffering=True
