@@ -73,6 +73,7 @@ struct Lane {
   Phase phase = Phase::kIdle;         // written by LaneStates alone
   Residence residence = {};           // written by LaneStates alone
   bool dropped = false;               // its id is no longer valid
+  std::shared_ptr<const void> held;   // what its owner has left to it; it may be a charge
   bool runnable = false;              // in LaneTable's list of lanes to look at
   bool adopting = false;              // it may find further pages of its pass in the next round
   std::optional<Error> broken;        // every later pass fails with it
