@@ -533,6 +533,7 @@ void LaneTable::Begin(Lane& lane) {
   std::optional<Error> fault = FaultOf(lane);
   if (!fault) {
     const Status kept = LaneStates::KeepAdapter(lane);
+    lane.masked |= !lane.pass->forward.attention.empty();
     if (kept) return BeginMasked(lane);
     fault = kept.error();
   }
