@@ -359,9 +359,20 @@ Status Adapters::Load(const Ptr& adapter, std::string_view config,
                  true);
 }
 
-Result<PeftFiles> Adapters::Save(const NamedAdapter& adapter) const {
+Result<PeftFiles> Adapters::Save(const NamedAdapter& adapter, Charge& charge) const {
   const auto version = PIE_TRY(adapter.current());
-  return WritePeft(*version->weights, ShapeOf(adapter.model_));
+  const size_t before = charge.bytes();
+  const auto fits = [&](size_t bytes) -> Status {
+    if (charge.Resize(before + bytes)) return {};
+    return Fail(Code::kExhausted,
+                "memory limit: the files of adapter '{}' would take {} KiB of the engine's memory, "
+                "and the inferlets of this user have not that much left",
+                adapter.name(), bytes >> 10);
+  };
+  PIE_RETURN_IF_ERROR(fits(version->weights->parameters() * sizeof(float)));
+  PeftFiles files = PIE_TRY(WritePeft(*version->weights, ShapeOf(adapter.model_)));
+  PIE_RETURN_IF_ERROR(fits(files.config.size() + files.tensors.size()));
+  return files;
 }
 
 Status Adapters::Initialize(const Ptr& adapter, uint32_t rank, float alpha, const ZoState& zo) {

@@ -104,7 +104,8 @@ class Adapters {
   Status Destroy(const Ptr& adapter);
   // Replaces the weights, and resets the state of tuning.
   Status Load(const Ptr& adapter, std::string_view config, std::span<const std::byte> tensors);
-  Result<PeftFiles> Save(const NamedAdapter& adapter) const;
+  // Makes the files of an adapter. `charge` grows by their size before they are made.
+  Result<PeftFiles> Save(const NamedAdapter& adapter, Charge& charge) const;
 
   Status Initialize(const Ptr& adapter, uint32_t rank, float alpha, const ZoState& zo);
   // Changes nothing if it ends early because `stopped` says so; it asks often.

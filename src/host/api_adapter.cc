@@ -110,8 +110,9 @@ Status AdapterSave(Process& process, uint32_t adapter, std::string_view path, Wa
   Ptr saved = PIE_TRY(AdapterOf(process, adapter));
   return DoOnFiles(process, wait,
                    [&adapters = process.engine().adapters(), saved = std::move(saved),
-                    files = FilesOf(process), path = std::string(path)]() -> Status {
-                     const PeftFiles written = PIE_TRY(adapters.Save(*saved));
+                    files = FilesOf(process), path = std::string(path),
+                    charge = ChargeTo(process.user(), &User::memory)]() mutable -> Status {
+                     const PeftFiles written = PIE_TRY(adapters.Save(*saved, charge));
                      return files.Write(path, {{kPeftConfigFile, written.config},
                                                {kPeftTensorFile, written.tensors}});
                    });
@@ -124,16 +125,13 @@ Result<AdaptersFiles> AdaptersExportFiles(Process& process, uint32_t adapter, Wa
     PeftFiles files;
     Charge charge;
   };
-  auto made = PIE_TRY(OnFiles<Charged>(
-      process, wait,
-      [&adapters = process.engine().adapters(), exported = std::move(exported),
-       charge = process.NewCharge(),
-       refusal = PassMemoryLimit(process).error()]() mutable -> Result<Charged> {
-        Charged saved{.files = PIE_TRY(adapters.Save(*exported)), .charge = std::move(charge)};
-        const size_t bytes = saved.files.config.size() + saved.files.tensors.size();
-        if (!saved.charge.Grow(bytes)) return std::unexpected(std::move(refusal));
-        return saved;
-      }));
+  auto made = PIE_TRY(
+      OnFiles<Charged>(process, wait,
+                       [&adapters = process.engine().adapters(), exported = std::move(exported),
+                        charge = process.NewCharge()]() mutable -> Result<Charged> {
+                         PeftFiles files = PIE_TRY(adapters.Save(*exported, charge));
+                         return Charged{.files = std::move(files), .charge = std::move(charge)};
+                       }));
   if (!made) return AdaptersFiles{};
   return AdaptersFiles{.config = std::move(made->files.config),
                        .tensors = std::move(made->files.tensors)};
@@ -226,12 +224,19 @@ Status ZoUpdate(Process& process, uint32_t adapter, std::span<const float> score
                 scores.size(), seeds.size(), limits::kZoPopulation);
   }
   Ptr tuned = PIE_TRY(AdapterOf(process, adapter));
+  // As in AdaptersImportFiles.
+  Charge charge = process.NewCharge();
+  if (wait.has_ticket) {
+    scores = {};
+    seeds = {};
+  }
+  if (!charge.Grow(scores.size_bytes() + seeds.size_bytes())) return PassMemoryLimit(process);
   // An update of a large adapter for many seeds takes hours. It ends with its guest.
   const auto done = OnFiles<std::monostate>(
       process, wait,
       [&adapters = process.engine().adapters(), tuned = std::move(tuned),
        scores = std::vector(scores.begin(), scores.end()),
-       seeds = std::vector(seeds.begin(), seeds.end()),
+       seeds = std::vector(seeds.begin(), seeds.end()), charge = std::move(charge),
        max_sigma](const Promise<std::monostate>& promise) -> Result<std::monostate> {
         PIE_RETURN_IF_ERROR(adapters.Update(tuned, scores, seeds, max_sigma,
                                             [&promise] { return promise.abandoned(); }));

@@ -81,6 +81,19 @@ TEST_F(AdapterApiTest, AnExportIsChargedUntilItIsTaken) {
   }
   rest.Resize(rest.bytes() - bytes / 2);
   EXPECT_NE(ErrorOf(exported()).find("memory limit"), std::string::npos) << ErrorOf(exported());
+  // So are the files that are written to a folder, and the scores of an update.
+  Charge of_user = ChargeTo(process_->user(), &User::memory);
+  while (of_user.Grow(1 << 20)) {
+  }
+  while (of_user.Grow(64)) {
+  }
+  const auto saved =
+      Waited([&](Wait& wait) { return AdapterSave(*process_, adapter, "/data/x", wait); });
+  EXPECT_NE(ErrorOf(saved).find("memory limit"), std::string::npos) << ErrorOf(saved);
+  const std::string updated =
+      ErrorOf(Update(adapter, std::vector<float>(10'000), std::vector<int64_t>(10'000)));
+  EXPECT_NE(updated.find("memory limit"), std::string::npos) << updated;
+  of_user.Release();
   rest.Release();
   EXPECT_EQ(Ok(exported()).tensors.size(), bytes);
 }

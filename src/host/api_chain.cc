@@ -205,7 +205,10 @@ Result<ChainsProgress> ChainTake(Process& process, uint32_t chain) {
       follower->Follow(std::span(taken->tokens).first(taken->tokens.size() - (stopped ? 1 : 0)));
     }
   }
-  if (!taken || taken->ended) ReturnDraws(process, running);
+  if (!taken || taken->ended) {
+    ReturnDraws(process, running);
+    running.followers.clear();  // no token follows that they would have to accept
+  }
   if (!taken) return std::unexpected(std::move(taken.error()));
   ChainsProgress progress{.tokens = std::move(taken->tokens)};
   if (taken->ended) {

@@ -43,14 +43,15 @@ Result<GuestMatcher*> MatcherOf(Process& process, uint32_t handle) {
   return &guest;
 }
 
+}  // namespace
+
 Result<uint32_t> InsertMatcher(Process& process, Matcher matcher, std::string name) {
   auto compiled = process.ChargeForGrammar(matcher);
-  if (!compiled) return PassMemoryLimit(process);
+  Charge charge = process.NewCharge();
+  if (!compiled || !charge.Grow(BytesOf(matcher))) return PassMemoryLimit(process);
   return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
-      std::move(matcher), std::move(name), process.NewCharge(), std::move(compiled)));
+      std::move(matcher), std::move(name), std::move(charge), std::move(compiled)));
 }
-
-}  // namespace
 
 Result<uint32_t> InsertGrammar(Process& process, Grammar grammar) {
   Charge charge = process.NewCharge();
@@ -66,11 +67,16 @@ Result<uint32_t> NewMatcher(Process& process, const Grammar& grammar, uint32_t m
       return InsertMatcher(process, *std::move(matcher), NameOf(grammar));
     }
   }
-  auto matcher = PIE_TRY(Await<Matcher>(process, wait, [&] {
-    return RunGrammarWork<Matcher>(process, [vocabulary, grammar, user = process.user()->name] {
-      return Matcher::Make(vocabulary, grammar, user);
-    });
-  }));
+  auto matcher =
+      PIE_TRY(Await<Matcher>(process, wait, [&]() -> Result<std::shared_ptr<Pending<Matcher>>> {
+        // The queue may keep the grammar when the guest and its handle of the grammar are gone.
+        Charge charge = process.NewCharge();
+        if (!charge.Grow(grammar.bytes())) return PassMemoryLimit(process);
+        return RunGrammarWork<Matcher>(process, [vocabulary, grammar, user = process.user()->name,
+                                                 charge = std::move(charge)] {
+          return Matcher::Make(vocabulary, grammar, user);
+        });
+      }));
   return matcher ? InsertMatcher(process, *std::move(matcher), NameOf(grammar)) : 0;
 }
 
@@ -124,7 +130,7 @@ Status ConstraintsConstrain(Process& process, uint32_t pass, uint32_t matcher) {
   if (open->matchers.size() >= kMatchersPerPass) {
     return Fail(Code::kExhausted, "a pass has at most {} matchers", kMatchersPerPass);
   }
-  if (!Keep(process, *open, kMatcherBytes + BytesBeyond(guest->matcher))) {
+  if (!Keep(process, *open, BytesOf(guest->matcher))) {
     return std::unexpected(*open->refusal);
   }
   open->matchers.push_back({.matcher = PIE_TRY(guest->matcher.Fork()),
@@ -138,7 +144,7 @@ Status ConstraintsConstrain(Process& process, uint32_t pass, uint32_t matcher) {
 Result<uint32_t> ConstraintsFork(Process& process, uint32_t matcher) {
   const GuestMatcher* guest = PIE_TRY(MatcherOf(process, matcher));
   Charge charge = process.NewCharge();
-  if (!charge.Grow(BytesBeyond(guest->matcher))) return PassMemoryLimit(process);
+  if (!charge.Grow(BytesOf(guest->matcher))) return PassMemoryLimit(process);
   return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
       PIE_TRY(guest->matcher.Fork()), guest->name, std::move(charge), guest->compiled));
 }

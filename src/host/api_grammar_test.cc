@@ -138,6 +138,61 @@ TEST_F(ApiGrammarTest, AMatcherIsChargedForTheTokensThatWaitForIt) {
   Ok(MatcherAcceptTokens(*process_, matcher, Bytes("a")));
 }
 
+// The handle of the chain keeps the matcher, which would accept the chain's tokens.
+TEST_F(ApiGrammarTest, AMatcherIsChargedAsLongAsAChainHoldsIt) {
+  std::string refused;
+  for (int i = 0; i < 60 && refused.empty(); ++i) {
+    const auto matcher = Waited(
+        [&](host::Wait& wait) { return MatcherNew(*process_, Regex("a"), tokenizer_, wait); });
+    refused = ErrorOf(matcher);
+    if (!matcher) break;
+    const uint32_t context = NewContext();
+    const uint32_t pass = Pass(context, kPrompt);
+    refused = ErrorOf(ConstraintsConstrain(*process_, pass, *matcher));
+    if (refused.empty()) refused = ErrorOf(ChainsRun(*process_, pass, 1, {}));
+    Ok(MatcherDrop(*process_, *matcher));
+    Ok(ContextDrop(*process_, context));
+  }
+  EXPECT_NE(refused.find("memory limit"), std::string::npos) << refused;
+}
+
+TEST_F(ApiGrammarTest, AMatcherLeavesWithItsHandleWhenItsChainHasEnded) {
+  for (int i = 0; i < 60; ++i) {
+    const uint32_t matcher = RegexMatcher("ab");
+    const uint32_t context = NewContext();
+    const uint32_t pass = Pass(context, kPrompt);
+    Ok(ConstraintsConstrain(*process_, pass, matcher));
+    TakeAll(Ok(ChainsRun(*process_, pass, 5, {})));
+    Ok(MatcherDrop(*process_, matcher));
+    Ok(ContextDrop(*process_, context));
+  }
+}
+
+TEST_F(ApiGrammarTest, AGrammarIsChargedWhileItWaitsForACompiler) {
+  std::promise<void> gate;
+  const auto opened = gate.get_future().share();
+  WorkQueue& queue = engine_->grammar_work();
+  const uint32_t grammar = Regex(std::string(300'000, 'a'));
+  for (const char* user : {"one", "another"}) queue.Push(user, [opened] { opened.wait(); });
+  const auto free_bytes = [&] {
+    Charge rest = process_->NewCharge();
+    while (rest.Grow(1'000)) {
+    }
+    return rest.bytes();
+  };
+  const size_t before = free_bytes();
+  host::Wait wait{};
+  Ok(MatcherNew(*process_, grammar, tokenizer_, wait));
+  EXPECT_NE(wait.signal, nullptr);
+  EXPECT_LT(free_bytes() + 300'000, before);
+  gate.set_value();
+  while (!(*process_->handles().calls.Get(wait.ticket))->get()->ready()) {
+    std::this_thread::yield();
+  }
+  wait.signal = nullptr;
+  std::ignore = MatcherNew(*process_, grammar, tokenizer_, wait);  // it takes the answer
+}
+
 TEST_F(ApiGrammarTest, AMatcherThatHoldsAPassTwiceFollowsItsChainOnce) {
   const uint32_t matcher = RegexMatcher("ab(c|d)e");
   const Made made = RunHeld({matcher, matcher});

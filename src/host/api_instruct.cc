@@ -284,11 +284,7 @@ Result<uint32_t> ToolUseCreateMatcher(Process& process, uint32_t model, std::spa
                 "are given",
                 loaded->model.name);
   }
-  auto compiled = process.ChargeForGrammar(**made);
-  if (!compiled) return PassMemoryLimit(process);
-  return process.handles().matchers.Emplace(
-      std::make_shared<GuestMatcher>(**std::move(made), "the grammar of the tools' calls",
-                                     process.NewCharge(), std::move(compiled)));
+  return InsertMatcher(process, **std::move(made), "the grammar of the tools' calls");
 }
 
 }  // namespace pie::host

@@ -139,8 +139,10 @@ void Context::Destroy() {
   if (destroyed_) return;
   destroyed_ = true;
   if (chain_) std::exchange(chain_, nullptr)->Cancel();
-  scheduler_->Drop(sequence_);
-  charge_.Release();
+  // The scheduler keeps the sequence while forks wait for what it is to do.
+  std::shared_ptr<const Charge> held;
+  if (charge_.bytes() > 0) held = std::make_shared<const Charge>(std::move(charge_));
+  scheduler_->Drop(sequence_, std::move(held));
   rows_.Release();
   masks_.Release();
   opened_.reset();

@@ -15,6 +15,8 @@ Status CheckTokenCount(Process& process, std::span<const uint32_t> tokens);
 Status CheckName(std::string_view name);
 // Gives the process a handle of the grammar, which is charged to it.
 Result<uint32_t> InsertGrammar(Process& process, Grammar grammar);
+// The same for a matcher. `name` is its name in errors.
+Result<uint32_t> InsertMatcher(Process& process, Matcher matcher, std::string name);
 // Returns the pass. Fails if it was executed already, so that it cannot be changed any more.
 Result<Pass*> OpenPass(Process& process, uint32_t handle);
 // Describes the device that the pass is for.

@@ -25,6 +25,8 @@ struct Waitable {
   bool ready() const { return ready_.load(std::memory_order_acquire); }
 
   wasm::Signal signal;  // fires when the result is there
+  // Lives until the result is taken; it may be a charge. Set before the result.
+  std::shared_ptr<const void> held;
 
  protected:
   std::atomic<bool> ready_ = false;

@@ -82,14 +82,14 @@ Status GuestMatcher::Accept(std::span<const uint32_t> tokens) {
     const auto next = tokens.subspan(taken, std::min(kTokens, tokens.size() - taken));
     Status accepted = matcher.Accept(next);
     if (accepted) taken += next.size();
-    const bool paid = charge.Resize(BytesBeyond(matcher));
+    const bool paid = charge.Resize(BytesOf(matcher));
     if (accepted && paid) continue;
     if (taken > 0) {
       if (Status back = matcher.Rollback(taken); !back) return back;
     }
     if (!paid) {
       matcher = PIE_TRY(matcher.Fork());  // gives back the memory of the text that was rolled back
-      charge.Resize(BytesBeyond(matcher));
+      charge.Resize(BytesOf(matcher));
       return Fail(Code::kExhausted, "memory limit: the text of {} takes too much memory", name);
     }
     return accepted;
@@ -105,7 +105,7 @@ Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live, ByteBudget
       outputs("output", limit, live, memory),
       chains("chain", limit, live, memory, 4 * kHandleBytes),
       grammars("grammar", std::min(limit, kMostGrammars), live, memory, kGrammarBytes),
-      matchers("matcher", std::min(limit, kMostGrammars), live, memory, kMatcherBytes),
+      matchers("matcher", std::min(limit, kMostGrammars), live, memory),
       adapters("adapter", limit, live, memory),
       calls("call", limit, live, memory),
       texts("future string", limit, live, memory),

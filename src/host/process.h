@@ -100,19 +100,20 @@ struct GuestMatcher {
   std::vector<uint32_t> behind;            // taken from chains, and not accepted yet
   Charge behind_charge;                    // for their memory
   std::optional<Error> missed;             // why tokens were missed
-  Charge charge;                           // for the memory of the text beyond kMatcherBytes
+  Charge charge;                           // for BytesOf(matcher)
   std::shared_ptr<const Charge> compiled;  // for the compiled grammar; other matchers share it
 };
 // The most tokens of chains that may wait for a matcher.
 inline constexpr size_t kMostBehind = 1 << 20;
-// Each matcher is charged for this, and for the memory of its text beyond it. Nearly all texts need
-// less.
+// Each matcher is charged for this at least. Nearly all texts need less.
 inline constexpr size_t kMatcherBytes = 64 << 10;
+// The charge for a matcher and the memory of its text. A chain may hold the matcher when the guest
+// has dropped its handle, so the matcher holds the charge, and not the handle.
+inline size_t BytesOf(const Matcher& matcher) {
+  return std::max(matcher.bytes(), kMatcherBytes);
+}
 // A process is charged for the memory of each compiled grammar beyond this.
 inline constexpr size_t kCompiledBytes = 256 << 10;
-inline size_t BytesBeyond(const Matcher& matcher) {
-  return matcher.bytes() - std::min(matcher.bytes(), kMatcherBytes);
-}
 
 // A pass that a guest is putting together.
 struct Pass {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <vector>
 
 namespace pie {
@@ -38,25 +39,58 @@ void History::Truncate(uint32_t tokens) {
   index_->Unref(std::exchange(tail_, tail->parent));
 }
 
-Rows History::From(uint32_t first) const {
-  const uint32_t page_tokens = index_->page_tokens();
+std::vector<const Block*> History::PathFrom(uint32_t first) const {
   std::vector<const Block*> path;
-  for (const Block* block = tail_; block->pages * page_tokens > first; block = block->parent) {
+  for (const Block* block = tail_; block->pages * index_->page_tokens() > first;
+       block = block->parent) {
     path.push_back(block);
   }
+  std::ranges::reverse(path);
+  return path;
+}
+
+Rows History::From(uint32_t first, uint32_t most) const {
+  const uint32_t page_tokens = index_->page_tokens();
   Rows rows;
   uint32_t slot = first;  // of the next row
   const auto add = [&](const Rows& more, uint32_t begin) {
     const uint32_t skip = std::min(slot - begin, more.size());
-    rows.Append(more.view().Sub(skip, more.size() - skip), slot);
-    slot = begin + more.size();
+    const uint32_t count = std::min(more.size() - skip, most - (slot - first));
+    rows.Append(more.view().Sub(skip, count), slot);
+    slot += count;
   };
-  std::ranges::reverse(path);
-  for (const Block* block : path) add(block->rows, (block->pages - 1) * page_tokens);
-  if (const uint32_t begin = tail_->pages * page_tokens; first < begin + open_.size()) {
+  for (const Block* block : PathFrom(first)) {
+    if (slot - first == most) return rows;
+    add(block->rows, (block->pages - 1) * page_tokens);
+  }
+  if (const uint32_t begin = tail_->pages * page_tokens; slot < begin + open_.size()) {
     add(open_, begin);
   }
   return rows;
+}
+
+uint32_t History::RunFrom(uint32_t first) const {
+  const uint32_t page_tokens = index_->page_tokens();
+  uint32_t slot = first;
+  std::optional<RowAdapter> adapter;  // of the run
+  // Returns whether the run goes on behind these rows.
+  const auto goes_on = [&](const Rows& rows, uint32_t begin) {
+    const RowsView view = rows.view();
+    for (; slot < begin + view.size(); ++slot) {
+      if (!adapter) adapter = view.adapter(slot - begin);
+      if (view.adapter(slot - begin) != *adapter) return false;
+      if (view.adapters.size() <= 1) {  // all rows have the same one
+        slot = begin + view.size();
+        break;
+      }
+    }
+    return true;
+  };
+  for (const Block* block : PathFrom(first)) {
+    if (!goes_on(block->rows, (block->pages - 1) * page_tokens)) return slot - first;
+  }
+  goes_on(open_, tail_->pages * page_tokens);
+  return slot - first;
 }
 
 std::vector<uint32_t> History::TokensFrom(uint32_t first) const {

@@ -29,8 +29,10 @@ class History {
 
   uint32_t tokens() const { return tail_->pages * index_->page_tokens() + open_.size(); }
   void Truncate(uint32_t tokens);  // keeps the first `tokens`
-  // Rows [first, tokens()), as they can be fed to a device. O(tokens).
-  Rows From(uint32_t first) const;
+  // The first `most` of the rows [first, tokens()), as they can be fed to a device. O(tokens).
+  Rows From(uint32_t first, uint32_t most = UINT32_MAX) const;
+  // How many rows from `first` on were computed with the same adapter as that one. Copies no rows.
+  uint32_t RunFrom(uint32_t first) const;
   // The tokens of these rows. Does not touch their masks, which may be large. O(tokens returned).
   std::vector<uint32_t> TokensFrom(uint32_t first) const;
   // The versions of adapters that rows were computed with, each once. Copies no rows. O(pages), or
@@ -41,6 +43,9 @@ class History {
   bool IsText(uint32_t count) const;
 
  private:
+  // The blocks of the full pages that have rows from `first` on, in order.
+  std::vector<const Block*> PathFrom(uint32_t first) const;
+
   PrefixIndex* index_;
   Block* tail_;
   Rows open_;

@@ -55,6 +55,7 @@ struct Suspend {
 };
 struct Drop {
   SequenceId sequence;
+  std::shared_ptr<const void> held = {};  // lives until the lane is destroyed; may be null
 };
 struct Execute {
   std::unique_ptr<ScheduledPass> pass;  // it names its sequence

@@ -73,7 +73,9 @@ struct Lane {
   Phase phase = Phase::kIdle;         // written by LaneStates alone
   Residence residence = {};           // written by LaneStates alone
   bool dropped = false;               // its id is no longer valid
+  std::shared_ptr<const void> held;   // what its owner has left to it; it may be a charge
   bool runnable = false;              // in LaneTable's list of lanes to look at
+  bool masked = false;                // some of its tokens may have masks
   bool adopting = false;              // it may find further pages of its pass in the next round
   std::optional<Error> broken;        // every later pass fails with it
   std::optional<Error> closed;        // too many operations wait: newcomers fail with it
@@ -94,6 +96,7 @@ struct Lane {
   // Computes the parked tokens again, before the pass. Tokens of different adapters are computed by
   // one replay after another.
   std::unique_ptr<ScheduledPass> replay;
+  size_t replay_mask_bytes = 0;  // of the copies of masks that the replay has
 
   uint32_t tokens() const { return parked ? parked->tokens : kv.tokens(); }
   size_t waiting() const { return operations.size() - head; }

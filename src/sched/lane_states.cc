@@ -8,6 +8,9 @@
 namespace pie {
 namespace {
 
+// Lanes with masks wait while the replays of others have copies of masks of this size.
+constexpr size_t kReplayedMaskBytes = size_t{16} << 20;
+
 constexpr auto ByVersion = [](const auto& adapter) { return adapter.first; };
 
 // The versions of adapters that the lane's tokens were computed with, wherever they are.
@@ -34,6 +37,7 @@ void LaneStates::BeginStored(Lane& lane, std::shared_ptr<const StoredKv> stored,
                              AdaptersByVersion adapters) {
   const uint32_t tokens = stored->rows().size();
   lane.adapters = std::move(adapters);
+  lane.masked = !stored->rows().masks.empty();
   lane.parked = Parked{.stored = std::move(stored), .tokens = tokens};
   lane.residence = Residence::kSuspended;
 }
@@ -47,6 +51,7 @@ void LaneStates::EndFork(Lane& child, const Lane& parent) {
   if (parent.broken) {
     child.broken = parent.broken;
   } else if (!child.broken) {
+    child.masked = parent.masked;
     child.kv = parent.kv.Fork();
     child.adapters = parent.adapters;
     child.parked = parent.parked;
@@ -122,7 +127,7 @@ void LaneStates::Suspend(Lane& lane, std::shared_ptr<const StoredKv> stored) {
   PIE_CHECK(!lane.in_batch());
   if (lane.suspended() || lane.broken) return;
   if (lane.residence == Residence::kReturning) {
-    lane.replay.reset();
+    EndReplay(lane);
     if (lane.phase == Phase::kRestoring) {
       std::erase(restoring_, &lane);
       lane.phase = Phase::kReady;
@@ -137,6 +142,10 @@ void LaneStates::Suspend(Lane& lane, std::shared_ptr<const StoredKv> stored) {
   ++suspensions_;
 }
 
+bool LaneStates::MayReturn(const Lane& lane) const {
+  return !lane.masked || lane.parked->stored || replayed_mask_bytes_ < kReplayedMaskBytes;
+}
+
 void LaneStates::Return(Lane& lane) {
   PIE_CHECK(lane.suspended() && lane.phase == Phase::kReady);
   lane.residence = Residence::kReturning;
@@ -146,30 +155,38 @@ void LaneStates::Return(Lane& lane) {
     InsertByPlace(restoring_, lane);
     return;
   }
-  const Rows rows = lane.parked->history->From(0);
+  Rows rows = lane.parked->history->From(0);
   lane.kv.Adopt(rows.view());
   if (lane.kv.tokens() == rows.size()) return EndReturn(lane);
-  MakeReplay(lane, rows);
+  MakeReplay(lane, std::move(rows), 0);
 }
 
-void LaneStates::MakeReplay(Lane& lane, const Rows& rows) {
-  const uint32_t first = lane.kv.tokens();
-  const RowsView view = rows.view();
-  uint32_t count = 1;
-  while (first + count < rows.size() && view.adapter(first + count) == view.adapter(first)) ++count;
+void LaneStates::MakeReplay(Lane& lane, Rows rows, uint32_t first) {
+  const uint32_t done = lane.kv.tokens();
+  const uint32_t count = lane.parked->history->RunFrom(done);
+  rows.RemoveFront(done - first);
+  rows.Truncate(count);
   lane.replay = std::make_unique<ScheduledPass>();
   lane.replay->first_read = count;
   Forward& forward = lane.replay->forward;
   forward.sequence = lane.id;
-  const RowsView run = view.Sub(first, count);
-  forward.tokens.assign(run.tokens.begin(), run.tokens.end());
-  forward.positions.assign(run.positions.begin(), run.positions.end());
-  forward.attention.assign(run.masks.begin(), run.masks.end());
-  forward.adapter = run.adapter(0);
+  forward.adapter = rows.view().adapter(0);
+  forward.tokens = std::move(rows.tokens);
+  forward.positions = std::move(rows.positions);
+  forward.attention = std::move(rows.masks);
+  for (const Brle& mask : forward.attention) {
+    lane.replay_mask_bytes += mask.size() * sizeof(uint32_t);
+  }
+  replayed_mask_bytes_ += lane.replay_mask_bytes;
   if (forward.adapter.version == 0) return;
   const auto kept = std::ranges::find(lane.adapters, forward.adapter.version, ByVersion);
   PIE_CHECK(kept != lane.adapters.end());
   forward.adapter_weights = kept->second;
+}
+
+void LaneStates::EndReplay(Lane& lane) {
+  lane.replay.reset();
+  replayed_mask_bytes_ -= std::exchange(lane.replay_mask_bytes, 0);
 }
 
 Status LaneStates::KeepAdapter(Lane& lane) {
@@ -198,9 +215,11 @@ void LaneStates::EndReturn(Lane& lane) {
   PIE_CHECK(lane.residence == Residence::kReturning && lane.busy());
   LeaveLists(lane);
   if (lane.replay) replayed_tokens_ += lane.replay->rows();
-  lane.replay.reset();
+  EndReplay(lane);
   if (lane.kv.tokens() < lane.parked->tokens) {  // the rest was computed with another adapter
-    MakeReplay(lane, lane.parked->history->From(0));
+    const History& history = *lane.parked->history;
+    const uint32_t first = lane.kv.tokens();
+    MakeReplay(lane, history.From(first, history.RunFrom(first)), first);
     return BeginPass(lane);
   }
   lane.parked.reset();
@@ -219,7 +238,10 @@ void LaneStates::Admit(Lane& lane) {
 }
 
 void LaneStates::Truncate(Lane& lane, uint32_t tokens) {
-  if (tokens == 0) lane.adapters.clear();
+  if (tokens == 0) {
+    lane.adapters.clear();
+    lane.masked = false;
+  }
   if (!lane.parked) {
     lane.kv.Truncate(tokens);
     return;
@@ -232,7 +254,7 @@ void LaneStates::MarkBroken(Lane& lane, Error error) {
   LeaveLists(lane);
   lane.phase = Phase::kIdle;
   lane.residence = Residence::kResident;
-  lane.replay.reset();
+  EndReplay(lane);
   lane.parked.reset();
   lane.kv.Clear();
   lane.broken = std::move(error);
@@ -240,6 +262,7 @@ void LaneStates::MarkBroken(Lane& lane, Error error) {
 
 void LaneStates::Forget(Lane& lane) {
   LeaveLists(lane);
+  EndReplay(lane);
   cohort_.Gone(lane.peer);
 }
 

@@ -79,6 +79,9 @@ class LaneStates {
   // Takes all pages of a lane that is in no batch. `stored` is the copy of its pages that was kept,
   // if any.
   void Suspend(Lane& lane, std::shared_ptr<const StoredKv> stored = nullptr);
+  // Whether a suspended lane may come back now. A replay has a copy of the masks of its rows, which
+  // may be large, so few lanes with masks are replayed at the same time.
+  bool MayReturn(const Lane& lane) const;
   // A suspended lane comes back. There must be room for what is parked and for its pass.
   void Return(Lane& lane);
   // The last chunk of a lane's replay has run, or the last of its stored pages was written. Its
@@ -101,8 +104,10 @@ class LaneStates {
   Status CheckIntegrity(std::span<const Lane* const> lanes, const Interruption& interruption) const;
 
  private:
-  // Makes the replay of `rows` after those that the lane has, up to the first of another adapter.
-  static void MakeReplay(Lane& lane, const Rows& rows);
+  // Makes the replay of the rows after those that the lane has, up to the first of another adapter.
+  // `rows` are the lane's rows from `first` on, as many as are at hand.
+  void MakeReplay(Lane& lane, Rows rows, uint32_t first);
+  void EndReplay(Lane& lane);
   static void InsertByPlace(std::vector<Lane*>& lanes, Lane& lane);
   static void EraseByPlace(std::vector<Lane*>& lanes, const Lane& lane);
   void LeaveLists(Lane& lane);
@@ -115,6 +120,7 @@ class LaneStates {
   std::vector<Lane*> drafting_;
   uint64_t suspensions_ = 0;
   uint64_t replayed_tokens_ = 0;
+  size_t replayed_mask_bytes_ = 0;  // of all replays
 };
 
 }  // namespace pie

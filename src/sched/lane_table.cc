@@ -37,7 +37,7 @@ void LaneTable::Apply(command::Fork&& command) {
   if (parent == nullptr) {
     states_.MarkBroken(child,
                        {Code::kNotFound, "forked from a sequence that does not exist (any more)"});
-  } else if (!Admit(*parent)) {
+  } else if (PopGoneForks(*parent); !Admit(*parent)) {
     states_.MarkBroken(child, *parent->closed);
   } else {
     states_.AwaitFork(child);
@@ -85,22 +85,19 @@ void LaneTable::Apply(command::Read&& command) {
   RunRunnable();
 }
 
-void LaneTable::Apply(const command::Drop& command) {
+void LaneTable::Apply(command::Drop&& command) {
   Lane* const lane = Find(command.sequence);
   if (lane == nullptr) return;
   lane->dropped = true;
+  lane->held = std::move(command.held);
   states_.cohort().Gone(lane->peer);
   // Rows after the last fork with a living child are no longer needed.
-  size_t end = lane->operations.size();
-  while (end > lane->head) {
-    const Operation& last = lane->operations[end - 1];
+  while (lane->waiting() > 0) {
+    const Operation& last = lane->operations.back();
     if (last.kind == Operation::Kind::kFork && FindEvenDropped(last.child) != nullptr) break;
-    tickets_.GiveBack(last.ticket);
-    if (last.pass) --passes_;
-    --end;
+    PopLast(*lane);
   }
-  lane->operations.resize(end);
-  for (size_t i = lane->head; i < end; ++i) {
+  for (size_t i = lane->head; i < lane->operations.size(); ++i) {
     if (lane->operations[i].pass) lane->operations[i].pass->forward.done = nullptr;
   }
   const bool on_device = lane->phase == Phase::kRunning && !lane->replay;
@@ -156,11 +153,34 @@ void LaneTable::Line(Lane& lane, Operation operation) {
   Wake(lane);
 }
 
+void LaneTable::PopLast(Lane& lane) {
+  const Operation& last = lane.operations.back();
+  tickets_.GiveBack(last.ticket);
+  if (last.pass) --passes_;
+  lane.operations.pop_back();
+}
+
+void LaneTable::PopGoneForks(Lane& lane) {
+  const auto is_gone = [this](const Operation& operation) {
+    return operation.kind == Operation::Kind::kFork && FindEvenDropped(operation.child) == nullptr;
+  };
+  while (lane.waiting() > 0 && is_gone(lane.operations.back())) PopLast(lane);
+}
+
+// A truncation and a suspension that follow one another may change places, so that at most one of
+// each kind waits between two other operations.
 bool LaneTable::Merge(Lane& lane, Operation::Kind kind, uint32_t tokens) {
-  if (lane.waiting() == 0 || lane.operations.back().kind != kind) return false;
-  Operation& last = lane.operations.back();
-  last.tokens = std::min(last.tokens, tokens);
-  return true;
+  PopGoneForks(lane);
+  for (size_t i = lane.operations.size(); i > lane.head; --i) {
+    Operation& earlier = lane.operations[i - 1];
+    const bool may_change_places =
+        earlier.kind == Operation::Kind::kTruncate || earlier.kind == Operation::Kind::kSuspend;
+    if (!may_change_places) return false;
+    if (earlier.kind != kind) continue;
+    earlier.tokens = std::min(earlier.tokens, tokens);
+    return true;
+  }
+  return false;
 }
 
 void LaneTable::Erase(Lane& lane) {
@@ -387,6 +407,7 @@ void LaneTable::Begin(Lane& lane) {
   std::optional<Error> fault = FaultOf(lane);
   if (!fault) {
     const Status kept = LaneStates::KeepAdapter(lane);
+    lane.masked |= !lane.pass->forward.attention.empty();
     if (kept) return BeginMasked(lane);
     fault = kept.error();
   }

@@ -44,7 +44,7 @@ class LaneTable {
   void Apply(command::Fork&& command);
   void Apply(const command::Truncate& command);
   void Apply(const command::Suspend& command);
-  void Apply(const command::Drop& command);
+  void Apply(command::Drop&& command);
   void Apply(command::Execute&& command);
   void Apply(command::Read&& command);
   void Apply(const command::Own& command);
@@ -105,9 +105,14 @@ class LaneTable {
   Lane& Add(SequenceId id, const CacheSalt& salt);
   bool Admit(Lane& lane);  // false: its line is closed
   void Line(Lane& lane, Operation operation);
-  // If the last operation in the lane's line is of this kind, makes it stand for the new one too,
-  // and returns true. Of two truncations, the shorter length counts.
-  static bool Merge(Lane& lane, Operation::Kind kind, uint32_t tokens = 0);
+  // Takes the last operation out of the lane's line.
+  void PopLast(Lane& lane);
+  // Takes forks whose children are gone from the end of the lane's line, so that a line that cannot
+  // go on does not grow by forks that are dropped at once.
+  void PopGoneForks(Lane& lane);
+  // If a truncation or suspension of this kind waits at the end of the lane's line, makes it stand
+  // for the new one too, and returns true. Of two truncations, the shorter length counts.
+  bool Merge(Lane& lane, Operation::Kind kind, uint32_t tokens = 0);
   void Erase(Lane& lane);
   // Ends the lane's pass: tells the caller, and leaves the lane idle.
   void EndPass(Lane& lane, Result<std::vector<Slot>> result);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <vector>
+
 #include "kv/page_pool.h"
 #include "kv/prefix_index.h"
 #include "sched/flights.h"
@@ -13,6 +16,15 @@ namespace {
 
 class LaneTableTest : public ::testing::Test {
  protected:
+  // Lets a pass wait for a batch, which never comes.
+  void Wait(SequenceId id) {
+    auto pass = std::make_unique<ScheduledPass>();
+    pass->forward.sequence = id;
+    pass->forward.tokens = {1};
+    pass->forward.positions = {0};
+    lanes_.Apply(command::Execute{std::move(pass)});
+  }
+
   const BackendInfo info_{.page_tokens = 4, .total_pages = 8, .max_positions = 32};
   PagePool pool_{info_.total_pages};
   PrefixIndex index_{pool_, info_.page_tokens};
@@ -38,17 +50,48 @@ TEST_F(LaneTableTest, APageThatNoSequenceHoldsIsReported) {
 TEST_F(LaneTableTest, SuspensionsAndTruncationsThatWaitTakeOnePlace) {
   const SequenceId id{1};
   lanes_.Apply(command::Create{.sequence = id});
-  auto pass = std::make_unique<ScheduledPass>();
-  pass->forward.sequence = id;
-  pass->forward.tokens = {1};
-  pass->forward.positions = {0};
-  lanes_.Apply(command::Execute{std::move(pass)});
+  Wait(id);
   for (uint32_t i = 0; i < 10; ++i) {
     for (uint32_t j = 0; j < 100; ++j) lanes_.Apply(command::Suspend{id});
     for (uint32_t j = 0; j < 100; ++j) lanes_.Apply(command::Truncate{id, 100 - j});
   }
-  EXPECT_EQ(lanes_.Get(id)->waiting(), 20U);
+  ASSERT_EQ(lanes_.Get(id)->waiting(), 2U);
   EXPECT_EQ(lanes_.Get(id)->operations.back().tokens, 1U);
+}
+
+TEST_F(LaneTableTest, AForkThatIsDroppedLeavesNothingInTheLineOfItsParent) {
+  const SequenceId id{1};
+  lanes_.Apply(command::Create{.sequence = id});
+  Wait(id);
+  uint64_t next = 2;
+  for (uint32_t i = 0; i < 100; ++i) {
+    const SequenceId fork{next++};
+    lanes_.Apply(command::Fork{.parent = id, .child = fork});
+    lanes_.Apply(command::Drop{fork});
+    lanes_.Apply(command::Suspend{id});
+    lanes_.Apply(command::Truncate{id, 0});
+  }
+  EXPECT_LE(lanes_.Get(id)->waiting(), 3U);
+  EXPECT_EQ(lanes_.sequences(), 1U);
+}
+
+// Each sequence is forked, and dropped. Its fork waits for it, so it stays, and so does its charge.
+TEST_F(LaneTableTest, WhatIsLeftOfASequenceHoldsWhatItsOwnerLeft) {
+  const SequenceId first{1};
+  lanes_.Apply(command::Create{.sequence = first});
+  Wait(first);
+  std::vector<std::weak_ptr<const int>> charges;
+  for (uint64_t i = 1; i <= 10; ++i) {
+    const auto charge = std::make_shared<const int>(0);
+    charges.push_back(charge);
+    lanes_.Apply(command::Fork{.parent = SequenceId{i}, .child = SequenceId{i + 1}});
+    lanes_.Apply(command::Drop{.sequence = SequenceId{i}, .held = charge});
+  }
+  EXPECT_EQ(lanes_.sequences(), 11U);
+  for (const auto& charge : charges) EXPECT_FALSE(charge.expired());
+  lanes_.Break(*const_cast<Lane*>(lanes_.Get(first)), {Code::kInternal, "the device is gone"});
+  EXPECT_EQ(lanes_.sequences(), 1U);
+  for (const auto& charge : charges) EXPECT_TRUE(charge.expired());
 }
 
 }  // namespace

@@ -88,6 +88,8 @@ bool Memory::Select(std::vector<bool>& allowed) {
   uint64_t taken = used + growth;
   std::unordered_set<const Lane*> refused;
   for (const auto& [standing, lane] : candidates_) {
+    // Its turn comes when the replays of others have ended. It does not hold up other lanes.
+    if (lane->suspended() && !states_.MayReturn(*lane)) continue;
     const uint32_t wanted = lane->PagesWanted(info_.page_tokens);
     bool enters = refused.empty();
     if (enters && !lane->suspended() && !in) in = AccountsIn();
@@ -138,12 +140,14 @@ bool Memory::MakeRoom(bool device_idle) {
     return a_first != b_first ? a_first : RestoredBefore(as, bs);
   };
   for (Lane* lane : ready) {
+    if (!device_idle && lane->suspended() && !states_.MayReturn(*lane)) continue;
     const Standing standing = StandingOf(*lane);
     if (best == nullptr || outranks(*lane, standing, *best, best_standing)) {
       best = lane;
       best_standing = standing;
     }
   }
+  if (best == nullptr) return false;
   const uint64_t wanted = best->PagesWanted(info_.page_tokens);
   const bool is_in = IsIn(*best);
   // A lane that enters in its turn must leave the room above the mark free.

@@ -7,6 +7,14 @@
 #include "backend/contain.h"
 
 namespace pie {
+namespace {
+
+// Reads that are answered between two batches, if they are as large as a read should be.
+constexpr size_t kReadsAtOnce = 4;
+constexpr size_t kRowBytes = 8;  // a token and its position
+
+}  // namespace
+
 bool PageMover::has_work() const {
   return half_restored_ || !lanes_.states().restoring().empty() ||
          !lanes_.states().reading().empty();
@@ -14,13 +22,19 @@ bool PageMover::has_work() const {
 
 void PageMover::Move() {
   const LaneStates& states = lanes_.states();
-  while (!states.reading().empty()) {
+  // Each thread that writes a snapshot reads some pages at a time, and there may be dozens of them.
+  size_t bytes = 0;
+  while (!states.reading().empty() && bytes < kReadsAtOnce * info_.read_bytes) {
     Lane& lane = *states.reading().front();
-    lanes_.EndRead(lane, ReadPages(lane, *lane.read));
+    Result<KvContent> content = ReadPages(lane, *lane.read);
+    if (content) bytes += MaskBytes(content->rows) + content->rows.size() * kRowBytes;
+    if (content && content->pages) bytes += content->pages->pages() * info_.page_bytes;
+    lanes_.EndRead(lane, std::move(content));
   }
   half_restored_ = false;
+  restored_bytes_ = 0;
   // One lane at a time: a lane that waits for pages is not overtaken by one that needs fewer.
-  while (!half_restored_ && !states.restoring().empty()) {
+  while (!half_restored_ && restored_bytes_ < info_.write_bytes && !states.restoring().empty()) {
     if (!Restore(*states.restoring().front())) break;
   }
 }
@@ -51,7 +65,10 @@ bool PageMover::Restore(Lane& lane) {
     return true;
   }
   pages_restored_ += end - first;
-  lane.kv.Append(rows.Sub(done, count));
+  const RowsView restored = rows.Sub(done, count);
+  restored_bytes_ += table.size() * info_.page_bytes + restored.size() * kRowBytes;
+  for (const Brle& mask : restored.masks) restored_bytes_ += mask.size() * sizeof(uint32_t);
+  lane.kv.Append(restored);
   lane.kv.Publish();
   half_restored_ = lane.kv.tokens() < rows.size();
   if (!half_restored_) lanes_.states().EndReturn(lane);

@@ -29,7 +29,7 @@ class PageMover {
         swap_(options.swap_pages),
         swap_always_(options.swap_always) {}
 
-  // Answers every read, and writes stored pages to the device, a few milliseconds' worth at most.
+  // Answers reads, and writes stored pages to the device, a few milliseconds' worth of each.
   void Move();
   // Is there something for Move to do now?
   bool has_work() const;
@@ -55,6 +55,7 @@ class PageMover {
   SwapPool swap_;
   const bool swap_always_;
   SwapCosts costs_;
+  size_t restored_bytes_ = 0;   // by the last Move
   bool half_restored_ = false;  // the first of the restoring lanes has more pages to write
   uint64_t pages_restored_ = 0;
   uint64_t pages_swapped_ = 0;

@@ -119,8 +119,8 @@ void Scheduler::CloseAccount(AccountId account) {
   impl_->queue.Push(command::CloseAccount{account});
 }
 
-void Scheduler::Drop(SequenceId sequence) {
-  impl_->queue.Push(command::Drop{sequence});
+void Scheduler::Drop(SequenceId sequence, std::shared_ptr<const void> held) {
+  impl_->queue.Push(command::Drop{.sequence = sequence, .held = std::move(held)});
 }
 
 void Scheduler::Execute(Forward forward) {

@@ -141,7 +141,9 @@ class Scheduler {
   void Truncate(SequenceId, uint32_t tokens);                  // keep the first `tokens`
   void Suspend(SequenceId);                   // gives its pages back; the next pass restores them
   void Bid(SequenceId, const BidPlan& bids);  // replaces the earlier plan
-  void Drop(SequenceId);                      // gives its pages back; queued passes on it vanish
+  // Gives its pages back; queued passes on it vanish. `held` is destroyed when nothing is left of
+  // the sequence: forks may still need what waits on it.
+  void Drop(SequenceId, std::shared_ptr<const void> held = nullptr);
   void Execute(Forward forward);
 
   // A sequence that begins with `stored`, whose layout and model are those of this device. Its

@@ -1,8 +1,12 @@
 // The scheduler with KV that exists already: equal beginnings, and stored sequences.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
+#include <mutex>
 #include <random>
+#include <string>
+#include <string_view>
 
 #include "sched/scheduler.h"
 #include "sched/testing.h"
@@ -354,6 +358,60 @@ TEST_P(Composition, GivesTheTokensOfAPlainRecomputation) {
       EXPECT_GT(scheduler_->stats().pages_restored, 0U);
     }
   }
+}
+
+// A device of which each read is as large as a read should be.
+class SmallReads final : public testing::AroundDummy {
+ public:
+  SmallReads() : AroundDummy({.page_tokens = 4, .total_pages = 256}), info_(AroundDummy::info()) {
+    info_.read_bytes = 1;
+  }
+  const BackendInfo& info() const override { return info_; }
+
+ private:
+  BackendInfo info_;
+};
+
+// The writers of snapshots may ask for pages of many sequences at once.
+TEST(SchedulerReadsTest, BatchesRunBetweenManyReads) {
+  constexpr int kReads = 8;
+  Scheduler scheduler(std::make_unique<SmallReads>(), SchedulerOptions{});
+  std::vector<SequenceId> read;
+  for (int i = 0; i < kReads; ++i) {
+    Mirror mirror{scheduler.Create({}), {}};
+    Outcome outcome;
+    Forward forward = mirror.Append({uint32_t{'a'}, uint32_t{'b'}});
+    forward.done = outcome.Callback();
+    scheduler.Execute(std::move(forward));
+    outcome.Token();
+    read.push_back(mirror.id);
+  }
+  std::mutex mutex;
+  std::string events;  // 't' for a token, 'r' for an answered read
+  const auto note = [&](char event) {
+    const std::lock_guard lock(mutex);
+    events += event;
+  };
+  Mirror mirror{scheduler.Create({}), {}};
+  Outcome outcome;
+  Forward forward = mirror.Append({uint32_t{'x'}});
+  forward.chain = std::make_unique<Chain>();
+  forward.chain->max_tokens = 100;
+  forward.chain->give = [&, given = 0](uint32_t, std::optional<Chain::End>) mutable {
+    note('t');
+    if (++given != 20) return;
+    for (const SequenceId id : read) {
+      scheduler.Read(id, 0, 1, [&](const Result<KvContent>&) { note('r'); });
+    }
+  };
+  forward.done = outcome.Callback();
+  scheduler.Execute(std::move(forward));
+  ASSERT_TRUE(outcome.Get());
+  ASSERT_TRUE(scheduler.WaitIdle(10'000));
+  EXPECT_EQ(std::ranges::count(events, 'r'), kReads);
+  const std::string_view between =
+      std::string_view(events).substr(events.find('r'), events.rfind('r') - events.find('r'));
+  EXPECT_GE(std::ranges::count(between, 't'), kReads / 2) << events;
 }
 
 PIE_ON_BOTH_DEVICES(SchedulerKvTest);

@@ -53,10 +53,11 @@ struct Books {
     in_flight: u64,
     /// Bytes that the last measurement may have missed: those in flight when it began, and those reserved since.
     missed: u64,
-    /// The open files that were written, by device and inode. A deleted file takes space until it is closed.
-    written: HashMap<(u64, u64), Weak<File>>,
-    /// With this many entries, `written` is cleared of the files that are closed.
-    most_written: usize,
+    /// The files that guests have open, also those that they only read, by address. A deleted file takes space until the last
+    /// of them is closed.
+    open: HashMap<usize, Weak<File>>,
+    /// With this many entries, `open` is cleared of the files that are closed.
+    most_open: usize,
     /// Measurements that have begun, and that have ended. At most one is under way.
     begun: u64,
     ended: u64,
@@ -232,40 +233,35 @@ impl Account {
         Step::Measure(measurement, ended)
     }
 
-    /// Remembers a file that is about to be written.
+    /// Remembers a file that a guest has opened.
     pub fn note(&self, file: &Arc<File>) {
-        if let Ok(about) = file.metadata() {
-            self.note_as((about.dev(), about.ino()), file);
-        }
-    }
-
-    fn note_as(&self, key: (u64, u64), file: &Arc<File>) {
         {
             let mut books = self.books.lock().unwrap();
-            if books.written.len() > books.most_written {
-                books.written.retain(|_, file| file.strong_count() > 0);
-                books.most_written = 64 + 2 * books.written.len();
+            if books.open.len() > books.most_open {
+                books.open.retain(|_, file| file.strong_count() > 0);
+                books.most_open = 64 + 2 * books.open.len();
             }
-            let known = books.written.entry(key).or_default();
-            if known.strong_count() == 0 {
-                *known = Arc::downgrade(file);
-            }
+            let address = Arc::as_ptr(file) as usize; // no other file has it as long as it is known here
+            books.open.insert(address, Arc::downgrade(file));
         }
         if let Some(above) = &self.above {
-            above.note_as(key, file);
+            above.note(file);
         }
     }
 
     /// The bytes of deleted files that are still open.
     fn deleted(&self) -> u64 {
         let books = self.books.lock().unwrap();
-        let open: Vec<Arc<File>> = books.written.values().filter_map(Weak::upgrade).collect();
+        let open: Vec<Arc<File>> = books.open.values().filter_map(Weak::upgrade).collect();
         drop(books);
-        open.iter()
+        // A file may be open several times.
+        let found: HashMap<(u64, u64), u64> = open
+            .iter()
             .filter_map(|file| file.metadata().ok())
             .filter(|about| about.nlink() == 0)
-            .map(|about| about.blocks() * 512)
-            .sum()
+            .map(|about| ((about.dev(), about.ino()), about.blocks() * 512))
+            .collect();
+        found.values().sum()
     }
 
     /// Says which quota leaves no room for a write.

@@ -3,7 +3,8 @@
 //! The functions of WASI that write to files are replaced by functions that first reserve the bytes in the folder's account. A
 //! write that does not fit is not done: it fails as on a full disk, and the guest's stderr says which quota is full. The
 //! functions that open files and make streams are replaced as well, so that these are charged. So are those that make files,
-//! folders and links.
+//! folders and links, and those that list folders. Folders with accounts of their own are like different file systems: files
+//! are neither moved nor linked from one to the other, because the account of the other one would not notice.
 use super::accounts::{Account, Reserved, Wanted};
 use super::store::Guest;
 use super::turns::leave_lent_thread;
@@ -23,6 +24,9 @@ use wasmtime_wasi::p2::{
 };
 
 const WRITE_BYTES: usize = 1 << 20; // the largest single write; longer ones are cut
+
+/// What a name in a listing takes besides its characters.
+const LISTED_BYTES: usize = 64;
 
 /// Tells the guest's user something, on the guest's stderr.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
@@ -45,9 +49,11 @@ type LinkAt = (
     String,
 );
 
-/// A file and the account of its folder.
+/// The arguments of `rename-at`.
+type RenameAt = (Resource<Descriptor>, String, Resource<Descriptor>, String);
+
+/// The account of a file's folder.
 struct Counted {
-    file: Arc<File>,
     account: Arc<Account>,
     say: Say,
 }
@@ -81,7 +87,6 @@ impl Guest {
         let file = file.file.clone();
         let account = self.account_of(&file)?;
         Ok(account.map(|account| Counted {
-            file,
             account,
             say: self.say.clone(),
         }))
@@ -108,6 +113,49 @@ impl Guest {
         };
         let taken = take(&account, &self.say, &mut Wanted::of_entry()).await;
         Ok(taken.map(Some).map_err(|_| ErrorCode::InsufficientSpace))
+    }
+
+    /// Whether what is in one of these folders can be moved or linked to the other one: both count in the same account.
+    fn one_account(
+        &self,
+        one: &Resource<Descriptor>,
+        other: &Resource<Descriptor>,
+    ) -> wasmtime::Result<bool> {
+        let (Descriptor::Dir(one), Descriptor::Dir(other)) =
+            (self.table.get(one)?, self.table.get(other)?)
+        else {
+            return Ok(true); // WASI refuses
+        };
+        let (one, other) = (self.account_of(&one.dir)?, self.account_of(&other.dir)?);
+        Ok(one.as_ref().map(Arc::as_ptr) == other.as_ref().map(Arc::as_ptr))
+    }
+
+    /// Remembers an open file, which takes disk space until it is closed.
+    fn note_open(&self, opened: &Resource<Descriptor>) -> wasmtime::Result<()> {
+        if let Descriptor::File(file) = self.table.get(opened)? {
+            if let Some(account) = self.account_of(&file.file)? {
+                account.note(&file.file);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the host keeps of the names in a folder while a guest goes through them. The folder is read by a thread for blocking
+    /// calls.
+    async fn listing_bytes(&mut self, folder: &Resource<Descriptor>) -> wasmtime::Result<usize> {
+        let Descriptor::Dir(folder) = self.table.get(folder)? else {
+            return Ok(0); // WASI refuses to list a file
+        };
+        let folder = folder.dir.clone();
+        let names = move || -> io::Result<usize> {
+            let entries = fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
+            Ok(entries
+                .flatten()
+                .map(|entry| LISTED_BYTES + entry.file_name().len())
+                .sum())
+        };
+        let counted = tokio::task::spawn_blocking(names).await?;
+        Ok(counted.unwrap_or(0)) // WASI reports why it cannot be read
     }
 
     fn count_stream(
@@ -151,7 +199,6 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 bytes.shrink_to_fit(); // it is kept until it was written to the disk
                 let mut reserved = None;
                 if let Some(to) = counted {
-                    to.account.note(&to.file);
                     match to.take(&mut Wanted::of(bytes.len())).await {
                         Ok(space) => reserved = Some(space),
                         Err(_) => return Ok((Err(ErrorCode::InsufficientSpace),)),
@@ -187,6 +234,10 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 drop(reserved);
                 match answer(done)? {
                     (Err(ErrorCode::NoEntry),) if full => Ok((Err(ErrorCode::InsufficientSpace),)),
+                    (Ok(opened),) => {
+                        guest.note_open(&opened)?;
+                        Ok((Ok(opened),))
+                    }
                     done => Ok(done),
                 }
             })
@@ -227,6 +278,9 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         |mut store, (fd, at, path, to, new): LinkAt| {
             Box::new(async move {
                 let guest: &mut Guest = store.data_mut();
+                if !guest.one_account(&fd, &to)? {
+                    return Ok((Err(ErrorCode::CrossDevice),));
+                }
                 let reserved = match guest.take_entry(&to).await? {
                     Ok(space) => space,
                     Err(full) => return Ok((Err(full),)),
@@ -234,6 +288,32 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 let done = guest.filesystem().link_at(fd, at, path, to, new).await;
                 drop(reserved);
                 answer(done)
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.rename-at",
+        |mut store, (fd, path, to, new): RenameAt| {
+            Box::new(async move {
+                let guest: &mut Guest = store.data_mut();
+                if !guest.one_account(&fd, &to)? {
+                    return Ok((Err(ErrorCode::CrossDevice),));
+                }
+                answer(guest.filesystem().rename_at(fd, path, to, new).await)
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.read-directory",
+        |mut store, (fd,): (Resource<Descriptor>,)| {
+            Box::new(async move {
+                let guest: &mut Guest = store.data_mut();
+                let bytes = guest.listing_bytes(&fd).await?;
+                let done = answer(guest.filesystem().read_directory(fd).await)?;
+                if let (Ok(listing),) = &done {
+                    guest.count_listing(listing, bytes)?;
+                }
+                Ok(done)
             })
         },
     )?;
@@ -327,7 +407,6 @@ impl OutputStream for CountedStream {
                 "write not permitted: check_write not called first",
             ));
         }
-        self.to.account.note(&self.to.file);
         let wanted = Wanted::of(bytes.len());
         self.reserved = self.to.account.take_now(&wanted);
         if self.reserved.is_none() {
@@ -340,7 +419,6 @@ impl OutputStream for CountedStream {
         leave_lent_thread().await;
         self.ready().await;
         self.report()?;
-        self.to.account.note(&self.to.file);
         let space = self.to.take(&mut Wanted::of(bytes.len())).await;
         self.reserved = Some(space.map_err(StreamError::LastOperationFailed)?);
         let done = self.inner.blocking_write_and_flush(bytes).await;
@@ -415,7 +493,6 @@ mod tests {
         let (kept, told) = (Kept::default(), Arc::new(Mutex::new(Vec::new())));
         let tell = told.clone();
         let to = Counted {
-            file: folder.file("stream"),
             account: folder.account.clone(),
             say: Arc::new(move |line: &str| tell.lock().unwrap().push(line.to_string())),
         };

@@ -8,12 +8,14 @@ use super::stdio::Stdio;
 use super::ticker::TICK;
 use super::weight::{self, HTTP_FIELDS_BYTES};
 use crate::host::{Host, Reply};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
-use wasmtime::component::ResourceTable;
+use wasmtime::component::{Resource, ResourceTable};
 use wasmtime::{Engine, ResourceLimiterAsync, Store, UpdateDeadline};
 use wasmtime_wasi::async_trait;
+use wasmtime_wasi::p2::ReaddirIterator;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
@@ -35,6 +37,8 @@ pub struct Guest {
     tables_used: usize,
     /// Bytes of WASI objects that were charged. They stay charged until the guest ends.
     weighed: usize,
+    /// The bytes of the names that its listings of folders hold, by their places in the table.
+    listings: HashMap<u32, usize>,
     /// Open files and streams that were charged: the most that it had at once.
     files_charged: usize,
     meter: Arc<CpuMeter>,
@@ -86,7 +90,8 @@ const FREE_WEIGHT: usize = 1 << 20;
 impl Guest {
     /// Charges the guest's user for its WASI objects, if they have grown.
     fn weigh(&mut self) -> wasmtime::Result<()> {
-        let weight = weight::of(&mut self.table).saturating_sub(FREE_WEIGHT);
+        let weight = weight::of(&mut self.table) + self.weight_of_listings();
+        let weight = weight.saturating_sub(FREE_WEIGHT);
         let more = weight.saturating_sub(self.weighed);
         if more == 0 {
             return Ok(());
@@ -100,6 +105,27 @@ impl Guest {
         }
         self.weighed = weight;
         Ok(())
+    }
+
+    /// Charges the guest's user for a listing, at once: a guest that lists folders computes little, so ticks come too late.
+    pub(super) fn count_listing(
+        &mut self,
+        listing: &Resource<ReaddirIterator>,
+        bytes: usize,
+    ) -> wasmtime::Result<()> {
+        self.listings.insert(listing.rep(), bytes);
+        self.weigh()
+    }
+
+    fn weight_of_listings(&mut self) -> usize {
+        let table = &self.table;
+        let is_there = |rep: u32| {
+            table
+                .get::<ReaddirIterator>(&Resource::new_borrow(rep))
+                .is_ok()
+        };
+        self.listings.retain(|rep, _| is_there(*rep));
+        self.listings.values().sum()
     }
 
     fn may_grow(&self, bytes: usize) -> bool {
@@ -234,6 +260,7 @@ pub fn new_store(
         memory_used: 0,
         tables_used: 0,
         weighed: 0,
+        listings: HashMap::new(),
         files_charged: 0,
         meter: meter.clone(),
         callbacks,

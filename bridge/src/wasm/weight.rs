@@ -3,9 +3,7 @@
 use std::any::Any;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::filesystem::Descriptor;
-use wasmtime_wasi::p2::{
-    DynInputStream, DynOutputStream, ReaddirIterator, StreamError, StreamResult,
-};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, StreamError, StreamResult};
 use wasmtime_wasi_http::p2::bindings::http::types::{Method, Scheme};
 use wasmtime_wasi_http::p2::body::{HostIncomingBody, HostOutgoingBody};
 use wasmtime_wasi_http::p2::types::{HostOutgoingRequest, HostOutgoingResponse};
@@ -16,12 +14,11 @@ pub const HTTP_FIELDS_BYTES: usize = 32 << 10;
 
 /// A stream keeps what it has read, and what it has not written yet.
 const STREAM_BYTES: usize = 64 << 10;
-/// The names of all files in a folder, which may be a hundred thousand.
-const LISTING_BYTES: usize = 8 << 20;
 /// Anything else, such as a pollable.
 const OBJECT_BYTES: usize = 256;
 
-/// The weight of all objects of a table. It takes some nanoseconds for each of them.
+/// The weight of all objects of a table, without the names that listings of folders hold. It takes some nanoseconds for each of
+/// them.
 pub fn of(table: &mut ResourceTable) -> usize {
     table.iter_mut().map(|object| of_object(object)).sum()
 }
@@ -58,8 +55,6 @@ fn of_object(object: &dyn Any) -> usize {
         || object.is::<HostOutgoingBody>()
     {
         STREAM_BYTES
-    } else if object.is::<ReaddirIterator>() {
-        LISTING_BYTES
     } else if object.is::<FieldMap>() || object.is::<HostOutgoingResponse>() {
         HTTP_FIELDS_BYTES
     } else if let Some(request) = object.downcast_ref::<HostOutgoingRequest>() {

@@ -175,6 +175,27 @@ fn a_write_needs_room_in_all_folders_above() {
 }
 
 #[test]
+fn a_deleted_file_counts_as_long_as_anybody_reads_it() {
+    let folder = Folder::new("readers", 1 << 20);
+    executor().block_on(async {
+        let file = folder.file("a");
+        assert!(write(&folder.account, &file, 900 << 10).await);
+        let reader = Arc::new(File::open(folder.path("a")).unwrap());
+        folder.account.note(&reader);
+        drop(file);
+        fs::remove_file(folder.path("a")).unwrap();
+        let other = folder.file("b");
+        assert!(!write(&folder.account, &other, 256 << 10).await);
+        // It counts once, however often it is open.
+        let again = Arc::new(reader.try_clone().unwrap());
+        folder.account.note(&again);
+        assert!(write(&folder.account, &other, 4 << 10).await);
+        drop((reader, again));
+        assert!(write(&folder.account, &other, 256 << 10).await);
+    });
+}
+
+#[test]
 fn closed_files_are_forgotten() {
     let folder = Folder::new("closed", 1 << 30);
     executor().block_on(async {
@@ -183,5 +204,5 @@ fn closed_files_are_forgotten() {
             assert!(write(&folder.account, &file, 1).await);
         }
     });
-    assert!(folder.account.books.lock().unwrap().written.len() < 100);
+    assert!(folder.account.books.lock().unwrap().open.len() < 100);
 }

@@ -45,3 +45,56 @@ pub fn deep_folders(depth: usize) -> std::io::Result<String> {
     }
     Ok("made".into())
 }
+
+/// Makes files of a mebibyte in /scratch, and moves or links them to /data. Only writes are counted before they are done.
+pub fn move_files(files: usize, link: bool) -> std::io::Result<String> {
+    for i in 0..files {
+        std::fs::write("/scratch/file", vec![7; 1 << 20])?;
+        let to = format!("/data/{i}");
+        if link {
+            std::fs::hard_link("/scratch/file", to)?;
+            std::fs::remove_file("/scratch/file")?;
+        } else {
+            std::fs::rename("/scratch/file", to)?;
+        }
+    }
+    Ok("moved".into())
+}
+
+/// Opens files of a mebibyte for reading, and removes their names. Says how many the host allows.
+pub fn hold_nameless(files: usize) -> String {
+    let make = |i: usize| -> std::io::Result<std::fs::File> {
+        let path = format!("/scratch/{i}");
+        std::fs::write(&path, vec![7; 1 << 20])?;
+        let file = std::fs::File::open(&path)?;
+        std::fs::remove_file(&path)?;
+        Ok(file)
+    };
+    for i in 0..files {
+        match make(i) {
+            Ok(file) => std::mem::forget(file),
+            Err(refused) => return format!("{i} files: {refused}"),
+        }
+    }
+    format!("{files} files")
+}
+
+/// Waits for the disk again and again.
+pub fn sync_files(bytes: usize) -> std::io::Result<String> {
+    use std::io::{Seek, Write};
+    let mut file = std::fs::File::create("/scratch/file")?;
+    loop {
+        file.rewind()?;
+        file.write_all(&vec![1; bytes])?;
+        file.sync_all()?;
+    }
+}
+
+/// Makes a file long and short again and again.
+pub fn truncate_files(bytes: usize) -> std::io::Result<String> {
+    let file = std::fs::File::create("/scratch/file")?;
+    loop {
+        file.set_len(bytes as u64)?;
+        file.set_len(0)?;
+    }
+}

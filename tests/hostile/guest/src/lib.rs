@@ -1,6 +1,7 @@
 //! Misbehaves in one of many modes. `hostile.cc` says what the engine must do about each.
 
 mod attacks;
+mod corners;
 mod files;
 mod passes;
 mod storms;
@@ -29,6 +30,9 @@ async fn main(input: Input) -> Result<String> {
         return done;
     }
     if let Some(done) = storms::run(&input.mode, input.n, &model) {
+        return done;
+    }
+    if let Some(done) = corners::run(&input.mode, input.n, &model) {
         return done;
     }
     match input.mode.as_str() {

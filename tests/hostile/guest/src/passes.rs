@@ -279,3 +279,111 @@ pub fn forced_chains(model: &Model, count: usize) -> Result<String> {
         }
     }
 }
+
+/// Gives the pages of many contexts with large masks back, and wants them again, all at once.
+pub fn masked_returns(model: &Model, rows: usize) -> Result<String> {
+    let contexts: Vec<Context> = (0..12)
+        .map(|_| masked_context(model, rows))
+        .collect::<Result<_>>()?;
+    loop {
+        let mut futures = vec![];
+        for ctx in &contexts {
+            ctx.inner().suspend()?;
+        }
+        for ctx in &contexts {
+            let pass = ForwardPass::new(model.inner());
+            pass.context(ctx.inner());
+            pass.input_tokens(&[97], &[rows as u32]);
+            futures.push(pass.execute()?);
+        }
+        for future in futures {
+            future.pollable().block();
+        }
+        for ctx in &contexts {
+            ctx.inner().truncate_working_page_tokens(1);
+        }
+    }
+}
+
+/// Forks forks of a context while a pass of the first one waits, and drops all but the newest.
+pub fn fork_and_drop(model: &Model, forks: usize) -> Result<String> {
+    loop {
+        let ctx = Context::new(model)?;
+        ctx.inner().reserve_working_pages(64)?;
+        let pass = ForwardPass::new(model.inner());
+        pass.context(ctx.inner());
+        pass.input_tokens(&[97; 1_000], &(0..1_000).collect::<Vec<u32>>());
+        let future = pass.execute()?;
+        let mut newest = ctx.inner().fork()?;
+        for _ in 0..forks {
+            newest.suspend()?;
+            newest = newest.fork()?;
+        }
+        drop(newest);
+        future.pollable().block();
+    }
+}
+
+/// Keeps chains whose matchers are gone, except that the chains would still feed them.
+pub fn hoard_followers(model: &Model, chains: usize) -> String {
+    let run = || -> Result<()> {
+        let grammar = RawGrammar::from_regex("(.|\n)*")?;
+        let matcher = RawMatcher::new(&grammar, model.tokenizer().inner());
+        let ctx = Context::new(model)?;
+        ctx.inner().reserve_working_pages(1)?;
+        let pass = ForwardPass::new(model.inner());
+        pass.context(ctx.inner());
+        pass.input_tokens(&[97], &[0]);
+        pass.sampler(&[0], &RawSampler::TopK((0.0, 1)));
+        constraints::constrain(&pass, &matcher)?;
+        forget(chains::run(&pass, 1, &[])?);
+        Ok(())
+    };
+    for _ in 0..chains {
+        match run() {
+            Err(refused) if refused.contains("wait for the device") => {
+                inferlet::wasi::clocks::monotonic_clock::subscribe_duration(1_000_000).block();
+            }
+            Err(refused) => return refused,
+            Ok(()) => (),
+        }
+    }
+    format!("{chains} chains")
+}
+
+/// Saves a long context again and again, under few names.
+pub async fn many_saves(model: &Model, tokens: u32) -> Result<String> {
+    let ctx = Context::new(model)?;
+    let page = ctx.inner().tokens_per_page();
+    ctx.inner().reserve_working_pages(tokens / page + 1)?;
+    let pass = ForwardPass::new(model.inner());
+    pass.context(ctx.inner());
+    pass.input_tokens(
+        &vec![97; tokens as usize],
+        &(0..tokens).collect::<Vec<u32>>(),
+    );
+    pass.execute()?.pollable().block();
+    for i in 0.. {
+        ctx.inner().save(&format!("saved {}", i % 4))?;
+    }
+    Ok("saved".into())
+}
+
+/// Asks for the masks of an expensive grammar, which have to be computed each time.
+pub fn slow_masks(model: &Model, width: usize) -> Result<String> {
+    // Any of many texts that begin alike.
+    let parts: Vec<String> = (0..width)
+        .map(|i| format!("(a|b){{0,{}}}c{i}", i % 97 + 1))
+        .collect();
+    let grammar = RawGrammar::from_regex(&parts.join("|"))?;
+    let matcher = RawMatcher::new(&grammar, model.tokenizer().inner());
+    loop {
+        for _ in 0..90 {
+            matcher.next_token_logit_mask();
+            if matcher.accept_tokens(&[97]).is_err() {
+                break;
+            }
+        }
+        matcher.reset();
+    }
+}
