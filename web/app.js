@@ -15,7 +15,7 @@ feed.onSeen = (seen) => {
 };
 feed.onState = (state, why) => {
   byId('state').className = `state ${state}`;
-  say(byId('state'), state === 'live' ? 'Live' : 'Disconnected');
+  say(byId('state'), state === 'live' ? 'Connected' : 'Disconnected');
   byId('state').title = why ?? '';
 };
 

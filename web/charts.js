@@ -35,13 +35,15 @@ export class Chart {
       this.#svg.append(svg('line', { x1: 0, x2: WIDTH, y1: y, y2: y, class: 'grid' }));
     }
     this.#svg.append(...this.#lines.toReversed(), ...this.#dots.toReversed());
+    const key = (name, index) => make('span', { class: `key key-${index}` }, name);
+    const keys = lines.length > 1 ? lines.map(key) : [];
     this.#value = make('span', { class: 'value' }, '–');
     this.#note = make('span', { class: 'muted small' });
     this.#most = make('span', { class: 'most muted small' });
     place.append(
       make('p', { class: 'figure' }, this.#value, ' ', this.#note),
       make('div', { class: 'plot' }, this.#svg, this.#most),
-      make('p', { class: 'axis muted small' }, make('span', {}, '2 min ago'), make('span', {}, 'now')),
+      make('p', { class: 'axis muted small' }, make('span', {}, '2 min ago'), ...keys, make('span', {}, 'now')),
     );
   }
 

@@ -25,8 +25,11 @@ class HttpServing final : public Exchange::Client,
                           public std::enable_shared_from_this<HttpServing<Stream>> {
  public:
   using Parser = http::request_parser<http::buffer_body>;
-  // Called once, when the response is sent: whether the connection can be used again.
-  using Done = std::function<void(bool keep)>;
+  // What becomes of the connection: it takes another request; the client has its answer, but is
+  // still sending; or there is nobody to answer, or the answer broke off.
+  enum class After : uint8_t { kNextRequest, kLinger, kClose };
+  // Called once, when the response is sent, or cannot be.
+  using Done = std::function<void(After)>;
 
   // `stream` and `buffer` belong to `owner`. It lives as long as this object, because reads and
   // writes that are under way use both even after the connection was closed.
@@ -58,7 +61,7 @@ class HttpServing final : public Exchange::Client,
   // The socket is gone, or is about to be closed.
   void Abandon() {
     if (exchange_) std::exchange(exchange_, nullptr)->Leave();
-    if (auto done = std::exchange(done_, nullptr)) done(false);
+    End(After::kClose);
   }
 
  private:
@@ -108,10 +111,12 @@ class HttpServing final : public Exchange::Client,
   }
 
   void OnBody(ErrorCode error) {
-    if (!exchange_) return;
-    if (error && error != http::error::need_buffer) {
-      return Abandon();
+    const bool broken = error && error != http::error::need_buffer;
+    if (!exchange_) {
+      if (lingers_) End(broken ? After::kClose : After::kLinger);
+      return;
     }
+    if (broken) return Abandon();
     const size_t bytes = piece_->size() - parser_->get().body().size;
     const bool last = parser_->is_done();
     if (last) body_ended_ = true;
@@ -240,7 +245,13 @@ class HttpServing final : public Exchange::Client,
       if (on_idle) on_idle();
       return;
     }
-    if (auto done = std::exchange(done_, nullptr)) done(keep);
+    if (keep || parser_->is_done()) return End(keep ? After::kNextRequest : After::kClose);
+    lingers_ = true;
+    if (!reading_) End(After::kLinger);
+  }
+
+  void End(After after) {
+    if (auto done = std::exchange(done_, nullptr)) done(after);
   }
 
   void Expire() {
@@ -278,6 +289,7 @@ class HttpServing final : public Exchange::Client,
   bool keep_alive_ = false, is_head_ = false, expects_continue_ = false, bodiless_ = false;
   bool reading_ = false, body_ended_ = false, writing_ = false, ending_ = false;
   bool watching_ = false, finished_ = false;
+  bool lingers_ = false;  // the answer is sent, and a read of the body is still under way
 
  public:
   std::function<void()> on_idle;  // the response is sent, and no further request has come

@@ -43,6 +43,7 @@ struct Limits {
   size_t max_http_header_bytes = 16ull << 10;     // of a request
   size_t max_http_body_bytes = 64ull << 20;       // of a request to an inferlet
   uint32_t http_body_secs = 300;                  // time to send it
+  uint32_t linger_secs = 5;                       // a client may send on after its answer
   size_t max_http_requests = 4'096;               // that inferlets answer at the same time
   size_t max_daemons = 64;                        // ports of HTTP inferlets
   size_t max_daemon_input_bytes = 128ull << 10;   // each request to one gets a copy of its input

@@ -1,9 +1,13 @@
 #include "server/private_toml.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 namespace pie::server {
 
@@ -22,6 +26,24 @@ Result<toml::table> ReadPrivateToml(const std::string& path) {
   } catch (const toml::parse_error& error) {
     return Fail(Code::kInvalid, "{}:{}: {}", path, error.source().begin.line, error.description());
   }
+}
+
+Result<PrivateTomlLock> PrivateTomlLock::Take(const std::string& path) {
+  const std::string file = path + ".lock";
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  PrivateTomlLock lock(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (lock.fd_ < 0) return Fail(Code::kInternal, "cannot open {}: {}", file, std::strerror(errno));
+  while (flock(lock.fd_, LOCK_EX) != 0) {
+    if (errno != EINTR) {
+      return Fail(Code::kInternal, "cannot lock {}: {}", file, std::strerror(errno));
+    }
+  }
+  return lock;
+}
+
+PrivateTomlLock::~PrivateTomlLock() {
+  if (fd_ >= 0) close(fd_);
 }
 
 }  // namespace pie::server

@@ -28,7 +28,8 @@ using Tls = beast::ssl_stream<TlsTcpStream>;
 
 constexpr size_t kKeptBufferBytes = 8ull << 10;  // a larger buffer is freed after each message
 constexpr size_t kHttpBufferBytes = 128ull << 10;
-constexpr size_t kReadBytes = 256ull << 10;  // of a message at a time
+constexpr size_t kReadBytes = 256ull << 10;    // of a message at a time
+constexpr size_t kDroppedBytes = 64ull << 10;  // of a body that nobody wants, at a time
 constexpr const char* kApiKey = "x-api-key";
 constexpr size_t kMostReasonBytes = 120;    // limit of a close frame
 constexpr size_t kMostControlFrames = 100;  // of a client within a second
@@ -133,6 +134,7 @@ class SocketOn final : public Socket,
 
  private:
   using Parser = typename HttpServing<Stream>::Parser;
+  using After = typename HttpServing<Stream>::After;
 
   TcpStream& Lowest() { return beast::get_lowest_layer(ws_); }
 
@@ -248,18 +250,42 @@ class SocketOn final : public Socket,
     Lowest().socket().set_option(tcp::no_delay(true), ignored);
     const auto self = this->shared_from_this();
     serving_ = std::make_shared<HttpServing<Stream>>(service_, self, ws_.next_layer(), buffer_,
-                                                     parser, [self](bool keep) {
+                                                     parser, [self](After after) {
                                                        self->serving_.reset();
-                                                       if (!keep || self->last_) {
-                                                         return self->CloseAtOnce();
-                                                       }
-                                                       self->AwaitRequest();
+                                                       self->GoOn(after);
                                                      });
     serving_->on_idle = [this] {
       since = std::chrono::steady_clock::now();
       if (last_) CloseAtOnce();
     };
     serving_->Start(std::move(call));
+  }
+
+  void GoOn(After after) {
+    if (after == After::kLinger && !last_) return Linger();
+    if (after != After::kNextRequest || last_) return CloseAtOnce();
+    AwaitRequest();
+  }
+
+  // Ends a connection whose client may still be sending. If it were closed while bytes arrive, the
+  // client's system would report a broken connection, and often drop the answer. So the end of the
+  // answer is sent first. What comes until the client closes is read and dropped, for a while.
+  void Linger() {
+    since = std::chrono::steady_clock::now();
+    beast::error_code ignored;
+    Lowest().socket().shutdown(tcp::socket::shutdown_send, ignored);
+    Lowest().rate_policy().Allow(service_.limits.max_http_body_bytes);
+    Lowest().expires_after(std::chrono::seconds(service_.limits.linger_secs));
+    buffer_.consume(buffer_.size());
+    DropRest();
+  }
+
+  void DropRest() {
+    Lowest().async_read_some(buffer_.prepare(kDroppedBytes), [self = this->shared_from_this()](
+                                                                 beast::error_code error, size_t) {
+      if (error) return self->CloseAtOnce();
+      self->service_.turns.Enter(self->network_, [self] { self->DropRest(); });
+    });
   }
 
   void AwaitRequest() {
@@ -276,10 +302,12 @@ class SocketOn final : public Socket,
           parser.get().method() == http::verb::head);
   }
   void Refuse(const Parser& parser, HttpAnswer answer) {
-    Write(std::move(answer), parser.is_header_done() ? parser.get().version() : 11, false, false);
+    // One who sends no valid head is not waited for.
+    const bool valid = parser.is_header_done();
+    Write(std::move(answer), valid ? parser.get().version() : 11, false, false, valid);
   }
 
-  void Write(HttpAnswer answer, unsigned version, bool keep, bool head) {
+  void Write(HttpAnswer answer, unsigned version, bool keep, bool head, bool linger = true) {
     struct Sending {
       HttpAnswer answer;  // holds the body of the response
       http::response<http::span_body<const char>> response;
@@ -299,11 +327,13 @@ class SocketOn final : public Socket,
     response.prepare_payload();
     if (head) response.content_length(content.size());
     Lowest().expires_after(std::chrono::seconds(service_.limits.pong_timeout_secs));
-    http::async_write(ws_.next_layer(), response,
-                      [self = this->shared_from_this(), sending](beast::error_code error, size_t) {
-                        if (error || sending->response.need_eof()) return self->CloseAtOnce();
-                        self->AwaitRequest();
-                      });
+    http::async_write(
+        ws_.next_layer(), response,
+        [self = this->shared_from_this(), sending, linger](beast::error_code error, size_t) {
+          if (error) return self->CloseAtOnce();
+          if (!sending->response.need_eof()) return self->AwaitRequest();
+          linger ? self->Linger() : self->CloseAtOnce();
+        });
   }
 
   // A client pings every few seconds. One who sends thousands wants to keep this thread busy.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <sstream>
 
 #include "base/whole_file.h"
@@ -70,6 +69,7 @@ Result<std::string> Tokens::Create(const std::string& user, const std::string& n
     return Fail(Code::kInvalid,
                 "the name of a token must have 1 to 128 bytes and no control characters");
   }
+  const PrivateTomlLock lock = PIE_TRY(PrivateTomlLock::Take(path_));
   TokenTable tokens = PIE_TRY(Read());
   if (tokens.size() >= kMostTokens) {
     return Fail(Code::kExhausted, "there are {} tokens already; revoke some", tokens.size());
@@ -85,6 +85,7 @@ Result<std::string> Tokens::Create(const std::string& user, const std::string& n
 }
 
 Status Tokens::Revoke(const std::string& name) const {
+  const PrivateTomlLock lock = PIE_TRY(PrivateTomlLock::Take(path_));
   TokenTable tokens = PIE_TRY(Read());
   if (std::erase_if(tokens, [&](const auto& entry) { return entry.second.name == name; }) == 0) {
     return Fail(Code::kNotFound, "no token is named '{}'; see `pie auth token list`", name);
@@ -100,8 +101,6 @@ Status Tokens::Write(const TokenTable& tokens) const {
   }
   std::ostringstream text;
   text << "# API keys of HTTP clients, as hashes. Written by `pie auth token`.\n" << root << "\n";
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   return WriteWhole(path_, text.str(), 0600);
 }
 

@@ -1,5 +1,6 @@
 #include "server/tokens.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -7,6 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace pie::server {
 namespace {
@@ -52,6 +56,23 @@ TEST_F(TokensTest, NamesAreUniqueAndPlain) {
   EXPECT_FALSE(tokens().Create("eve", "laptop"));
   EXPECT_FALSE(tokens().Create("", "x"));
   EXPECT_FALSE(tokens().Create("eve", "a\nb"));
+}
+
+TEST_F(TokensTest, CommandsAtTheSameTimeLoseNoChange) {
+  constexpr int kCommands = 8, kEach = 8;
+  const auto name = [](int command, int i) { return fmt::format("{}-{}", command, i); };
+  std::vector<std::thread> commands;
+  for (int command = 0; command < kCommands; ++command) {
+    commands.emplace_back([&, command] {
+      for (int i = 0; i < kEach; ++i) EXPECT_TRUE(tokens().Create("ada", name(command, i)));
+      EXPECT_TRUE(tokens().Revoke(name(command, 0)));
+    });
+  }
+  for (std::thread& command : commands) command.join();
+  const auto table = tokens().Read();
+  ASSERT_TRUE(table);
+  EXPECT_EQ(table->size(), kCommands * (kEach - 1));
+  for (const auto& [hash, token] : *table) EXPECT_FALSE(token.name.ends_with("-0")) << token.name;
 }
 
 TEST_F(TokensTest, AFileThatOthersCanReadIsRefused) {

@@ -3,7 +3,6 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <sstream>
 
 #include "base/utf8.h"
@@ -55,6 +54,7 @@ Status AuthorizedUsers::Add(const std::string& user, const std::string& key_name
                             const std::string& key_text) {
   PIE_RETURN_IF_ERROR(CheckUsername(user));
   auto key = PIE_TRY(PublicKey::Parse(key_text));
+  const PrivateTomlLock lock = PIE_TRY(PrivateTomlLock::Take(path_));
   UserTable users = PIE_TRY(Read());
   auto& keys = users[user];
   std::erase_if(keys, [&](const UserKey& old) { return old.name == key_name; });
@@ -63,6 +63,7 @@ Status AuthorizedUsers::Add(const std::string& user, const std::string& key_name
 }
 
 Status AuthorizedUsers::Remove(const std::string& user, const std::string& key_name) {
+  const PrivateTomlLock lock = PIE_TRY(PrivateTomlLock::Take(path_));
   UserTable users = PIE_TRY(Read());
   auto found = users.find(user);
   if (found == users.end())
@@ -85,8 +86,6 @@ Status AuthorizedUsers::Write(const UserTable& users) const {
   std::ostringstream text;
   text << "# The users who may connect, and their public keys. Written by `pie auth`.\n"
        << root << "\n";
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   return WriteWhole(path_, text.str(), 0600);
 }
 

@@ -6,6 +6,21 @@ import json
 import sys
 import time
 
+PIES = {
+    "type": "object",
+    "properties": {"pie": {"enum": ["plum"]}},
+    "required": ["pie"],
+    "additionalProperties": False,
+}
+# A list of tools of which one can be used as it is.
+ODD = [
+    {"name": "price", "inputSchema": PIES},
+    {"name": "odd", "inputSchema": {"type": "object", "properties": {"x": {"type": "nonsense"}}}},
+    {"name": 5, "inputSchema": PIES},
+    {"inputSchema": PIES},
+    "text",
+]
+
 
 def answer(message: dict, result: object) -> None:
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
@@ -19,6 +34,11 @@ def main(how: str) -> None:
         if message["method"] == "initialize" and how != "mute":
             hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {}}
             answer(message, hello)
+        elif how == "odd":
+            if message["method"] == "tools/list":
+                answer(message, {"tools": ODD})
+            else:
+                answer(message, {"content": [{"type": "text", "text": "3"}]})
         elif how == "garbage":
             print("{not JSON\n[[[\n" + "[" * 100_000, flush=True)
             print(json.dumps({"jsonrpc": "2.0", "id": "a", "result": 1}), flush=True)

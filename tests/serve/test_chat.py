@@ -84,6 +84,7 @@ def test_models(tmp_path):
     assert "nothing" in said and "a new conversation with default" in said
 
 
+HOSTILE = ROOT / "tests/serve/hostile_mcp_server.py"
 KITCHEN = f"""
 [mcp.kitchen]
 command = "{sys.executable}"
@@ -147,6 +148,17 @@ def test_a_call_is_held_by_its_grammar_and_shown_as_a_line(tmp_path):
     assert "Let me see. " in said and "That is all." in said
     assert re.search(r'→ price\(pie="(apple|cherry|pecan)"\)\n', said), said
     assert "tool_call" not in said and "arguments" not in said
+
+
+def test_a_bad_tool_leaves_the_others_their_grammar(tmp_path):
+    """A server lists a tool with a schema that means nothing, and things that are no tools."""
+    odd = KITCHEN.replace(str(ROOT / "inferlets/agent/kitchen.py"), str(HOSTILE))
+    odd = odd.replace('.py"]', '.py", "odd"]')
+    chat = start(tmp_path / "home", config=odd + scripted(tmp_path, ANSWERS))
+    said, errors = chat.communicate("/tools kitchen\nHow much is it?\n", LIMIT_S)
+    assert chat.returncode == 0, errors
+    assert "with 2 tools" in said
+    assert '→ price(pie="plum")\n' in said and "That is all." in said, said
 
 
 TWINS = KITCHEN + KITCHEN.replace("mcp.kitchen", "mcp.pantry")

@@ -48,6 +48,28 @@ def test_bodies_of_every_size(web, size):
     assert ask(web.port, "POST", "/apps/http-echo/echo", data) == (201, data)
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/healthz", 405), ("/apps/missing/", 404), ("/apps/http-echo/about", 200)],
+)
+def test_an_answer_without_the_body_arrives(web, path, status):
+    """The client is still sending when it is answered. It sends on, and then reads the answer."""
+    assert ask(web.port, "POST", path, bytes(30 << 20))[0] == status
+
+
+def test_a_client_that_sends_on_for_ever_is_cut_off(web):
+    with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
+        peer.sendall(
+            b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000000\r\n\r\n"
+        )
+        began = time.monotonic()
+        with pytest.raises(OSError):
+            while time.monotonic() - began < LIMIT_S:
+                peer.sendall(b"x" * 1000)
+                time.sleep(0.01)
+        assert time.monotonic() - began < 60
+
+
 def test_a_chunked_body_and_100_continue(web):
     with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
         peer.sendall(b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: localhost\r\n")

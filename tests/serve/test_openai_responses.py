@@ -153,6 +153,14 @@ def test_a_response_goes_on_from_a_stored_one(stateful, model):
         assert refused.value.code == "previous_response_not_found"
 
 
+def test_a_stored_response_is_not_streamed(stateful, model):
+    """The package would see a stream without any event."""
+    stored = stateful.responses.create(model=model, input="Hello", max_output_tokens=4)
+    with pytest.raises(openai.BadRequestError, match="cannot be streamed"):
+        stateful.responses.retrieve(stored.id, stream=True)
+    assert stateful.responses.retrieve(stored.id).output_text == stored.output_text
+
+
 def test_the_input_items_of_a_response(stateful, model):
     asked = {"model": model, "max_output_tokens": 4}
     first = stateful.responses.create(input="Hello", **asked)

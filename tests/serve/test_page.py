@@ -117,7 +117,7 @@ def test_a_program_is_installed_and_stopped(open_server, visit, tmp_path):
 
 def test_generation_moves_the_charts_and_the_page_map(open_server, visit):
     page = visit(open_server)
-    page.sees("#state", "Live")
+    page.sees("#state", "Connected")
     page.sees("#map-legend", "free")
     before = page.page.evaluate("document.getElementById('map').toDataURL()")
     with running(open_server) as (process, _):
@@ -176,7 +176,7 @@ def test_what_runs_is_stopped(open_server, visit):
 def test_the_page_comes_back_when_the_server_does(start, visit, tmp_path):
     server = start(home=tmp_path)
     page = visit(server)
-    page.sees("#state", "Live")
+    page.sees("#state", "Connected")
     assert server.stop() == 0
     page.sees("#state", "Disconnected")
     again = subprocess.Popen(
@@ -185,7 +185,7 @@ def test_the_page_comes_back_when_the_server_does(start, visit, tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    page.sees("#state", "Live")
+    page.sees("#state", "Connected")
     again.kill()
     again.wait(LIMIT_S)
     page.faults.clear()  # the browser says that it could not connect meanwhile
@@ -209,7 +209,7 @@ def test_no_width_scrolls_sideways(open_server, visit, width):
 
 def test_the_keyboard_alone(open_server, visit):
     page = visit(open_server)
-    page.sees("#state", "Live")
+    page.sees("#state", "Connected")
     keyboard = page.page.keyboard
 
     def tab_to(script: str) -> None:
@@ -269,7 +269,7 @@ def test_every_control_has_a_name(open_server, visit):
 def test_light_and_dark(open_server, visit):
     def brightness(scheme: str) -> tuple[float, float]:
         page = visit(open_server, color_scheme=scheme)
-        page.sees("#state", "Live")
+        page.sees("#state", "Connected")
         colours = page.page.evaluate(
             "[getComputedStyle(document.documentElement).backgroundColor, "
             "getComputedStyle(document.body).color]"

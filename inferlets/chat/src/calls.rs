@@ -3,7 +3,7 @@
 
 use inferlet::model::Model;
 use inferlet::{tools, Constrain, Matcher};
-use serde_json::Value;
+use serde_json::{json, Value};
 
 /// The longest value of an argument in the line that shows a call.
 const MAX_SHOWN_CHARS: usize = 60;
@@ -40,7 +40,7 @@ impl HeldCalls {
             without_mark,
             decoder,
             assembling: false,
-            matcher: tools::try_native_matcher(model, schemas).ok()??,
+            matcher: tools::try_native_matcher(model, &usable(model, schemas)).ok()??,
             begun: Vec::new(),
             aligned: false,
             held: false,
@@ -83,6 +83,26 @@ impl HeldCalls {
         self.begun.clear();
         self.aligned = false;
     }
+}
+
+/// The tools, with schemas of which a grammar can be made: a tool whose schema the engine refuses may have any arguments,
+/// and the others keep theirs.
+fn usable(model: &Model, schemas: &[String]) -> Vec<String> {
+    let compiles = |schemas: &[String]| tools::try_native_matcher(model, schemas).is_ok();
+    if compiles(schemas) {
+        return schemas.to_vec();
+    }
+    let one = |schema: &String| match compiles(std::slice::from_ref(schema)) {
+        true => schema.clone(),
+        false => with_any_arguments(schema),
+    };
+    schemas.iter().map(one).collect()
+}
+
+fn with_any_arguments(schema: &str) -> String {
+    let mut tool: Value = serde_json::from_str(schema).unwrap_or_default();
+    tool["function"]["parameters"] = json!({ "type": "object" });
+    tool.to_string()
 }
 
 /// Whether the beginning of a call has the whole name of a tool: `"name"`, or `[name(`.

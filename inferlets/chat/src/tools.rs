@@ -27,13 +27,17 @@ impl Toolbox {
         let mut all = Toolbox::default();
         for server in servers {
             for tool in tools_of(server)? {
+                // A list may hold anything. What has no name cannot be called.
+                let Some(name) = tool["name"].as_str().filter(|name| !name.is_empty()) else {
+                    continue;
+                };
                 if all.0.len() == MAX_TOOLS {
                     return Err(format!("these servers have more than {MAX_TOOLS} tools"));
                 }
                 all.0.push(Tool {
-                    name: tool["name"].as_str().unwrap_or_default().into(),
+                    name: name.into(),
                     server: server.to_string(),
-                    about: tool,
+                    about: tool.clone(),
                 });
             }
         }

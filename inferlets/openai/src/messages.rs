@@ -241,6 +241,7 @@ fn usage_of(usage: &Usage) -> Value {
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": usage.cached,
         "output_tokens": usage.completion,
+        "output_tokens_details": { "thinking_tokens": usage.thoughts },
     })
 }
 

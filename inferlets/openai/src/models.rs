@@ -63,6 +63,7 @@ fn json(named: &Named, anthropic: bool) -> Value {
         let created = "1970-01-01T00:00:00Z";
         return json!({
             "id": name, "type": "model", "display_name": name, "created_at": created,
+            "lifecycle": "active",
         });
     }
     let mut model = json!({ "id": name, "object": "model", "created": 0, "owned_by": "pie" });

@@ -29,6 +29,7 @@ const IGNORED: &[&str] = &[
     "service_tier",
     "safety_identifier",
     "prompt_cache_key",
+    "prompt_cache_options",
     "prompt_cache_retention",
     "prediction",
     "verbosity",
@@ -49,6 +50,7 @@ const TEXTS: &[&str] = &[
 const OBJECTS: &[&str] = &[
     "metadata",
     "prediction",
+    "prompt_cache_options",
     "reasoning",
     "text",
     "stream_options",

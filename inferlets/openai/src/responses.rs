@@ -43,6 +43,7 @@ const KNOWN: &[&str] = &[
     "max_tool_calls",
     "metadata",
     "prompt_cache_key",
+    "prompt_cache_options",
     "prompt_cache_retention",
     "safety_identifier",
     "service_tier",
@@ -89,6 +90,12 @@ pub fn stored(method: &str, path: &str, query: &str) -> Parsed<Value> {
     };
     let found = || store::find(id).ok_or_else(missing);
     match (method, part) {
+        ("GET", "") if query.split('&').any(|pair| pair == "stream=true") => {
+            found()?;
+            let text =
+                "a stored response is complete and cannot be streamed; get it without 'stream'";
+            Err(ApiError::invalid("stream", text))
+        }
         ("GET", "") => Ok(found()?.response),
         ("DELETE", "") if store::delete(id) => {
             Ok(json!({ "id": id, "object": "response", "deleted": true }))
@@ -341,12 +348,12 @@ impl Shown {
             "previous_response_id": said("previous_response_id"),
             "reasoning": { "effort": said("reasoning")["effort"], "summary": null },
             "store": items.is_some(),
-            "temperature": options.temperature,
+            "temperature": or("temperature", json!(1.0)),
             "text": or("text", json!({ "format": { "type": "text" } })),
             "tool_choice": or("tool_choice", json!("auto")),
             "tools": tools,
             "top_logprobs": or("top_logprobs", json!(0)),
-            "top_p": options.top_p,
+            "top_p": or("top_p", json!(1.0)),
             "truncation": or("truncation", json!("disabled")),
             "usage": null,
             "user": said("user"),
@@ -365,7 +372,7 @@ impl Shown {
         response["output"] = output.into();
         response["usage"] = json!({
             "input_tokens": usage.prompt,
-            "input_tokens_details": { "cached_tokens": usage.cached },
+            "input_tokens_details": { "cached_tokens": usage.cached, "cache_write_tokens": 0 },
             "output_tokens": usage.completion,
             "output_tokens_details": { "reasoning_tokens": usage.thoughts },
             "total_tokens": usage.prompt + usage.completion,

@@ -47,7 +47,7 @@ fn meaning(effort: &str) -> Parsed<(bool, &'static str)> {
         "high" | "xhigh" | "max" => (true, "high"),
         _ => {
             let text = format!(
-                "'{GRADE}' must be none, minimal, low, medium, high or xhigh, not '{effort}'"
+                "'{GRADE}' must be none, minimal, low, medium, high, xhigh or max, not '{effort}'"
             );
             return Err(ApiError::invalid(GRADE, text));
         }
