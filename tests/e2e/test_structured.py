@@ -69,7 +69,7 @@ def test_a_draft_model_changes_no_token(run, tmp_path, seed: int):
 @pytest.mark.parametrize(
     ("models", "expected"),
     [
-        (LARGE + DUMMY, "model 'large' has draft = 'small', which is no other model"),
+        (LARGE + DUMMY, "model 'large' has draft = 'small', which names no other model"),
         (LARGE + DUMMY + SMALL.replace('"small"', '"small"\ndraft = "large"'), "cannot have a"),
         (LARGE + SMALL, "model 'small' cannot draft for 'large': their vocabularies differ"),
     ],

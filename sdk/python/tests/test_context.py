@@ -63,7 +63,7 @@ def test_truncate_crosses_pages(model):
         assert (ctx.seq_len, ctx._raw.committed_page_count()) == (5, 1)
         ctx.append([97] * 4).flush()
         assert ctx.seq_len == 9
-        with pytest.raises(ValueError, match="n must be at most 9, .*, not 10"):
+        with pytest.raises(ValueError, match=r"n must be at most 9, .*, not 10"):
             ctx.truncate(10)
 
 
