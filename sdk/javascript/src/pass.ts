@@ -124,7 +124,9 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
       const mask = plan.logitMask ?? NO_MASK;
       future = begin(rawContext, plan.tokens, mask, seed, sampler!.raw);
     }
-    context.stepOwner = pass || plan.logitMask?.length ? undefined : plan.owner;
+    // The engine repeats a step that chooses one token.
+    const repeats = sampler?.draws === 1 && !plan.logitMask?.length;
+    context.stepOwner = repeats ? plan.owner : undefined;
     pages.filled(plan.tokens.length);
     await passReady(future.pollable(), context);
     if (context.released) {
