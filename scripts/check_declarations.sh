@@ -72,5 +72,6 @@ cat >"$folder/client/tsconfig.json" <<'JSON'
 JSON
 "$tsc" -p "$folder/client"
 # A program that imports modules of Node mostly has @types/node, which declares them too.
-"$tsc" -p "$folder" --lib ESNext --types node --typeRoots "$folder/client/node_modules/@types"
+"$tsc" -p "$folder" --lib ESNext --types node --typeRoots "$folder/client/node_modules/@types" \
+  --exactOptionalPropertyTypes false # which @types/node does not pass
 echo "typescript: the declarations of client/javascript"

@@ -36,6 +36,16 @@ def test_two_languages_at_once_is_wrong_usage(capsys):
     assert ended.value.code == 2
 
 
+def test_an_unknown_flag_shows_the_usage_of_its_command(monkeypatch, capsys):
+    monkeypatch.setenv("BAKERY_CALLED_BY", "pie")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["create", "my-app", "--go"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: pie new ")
+    assert said.endswith("pie new: error: unrecognized arguments: --go\n")
+
+
 def test_a_fault_is_three_lines_and_no_trace(tmp_path, capsys):
     (tmp_path / "Pie.toml").write_text('[package]\nname = "a"\nversion = "1"\n')
     assert cli.main(["build", str(tmp_path)]) == 1

@@ -167,7 +167,20 @@ Result<Chosen> ChooseProgram(const RunOptions& options) {
         "is installed (pie inferlet list)");
   }
   auto registry = PIE_TRY(server::Registry::Open(HomeDir() + "/programs"));
-  const auto program = PIE_TRY(registry->Find(options.program));
+  auto found = registry->Find(options.program);
+  // The name of a file or folder: a newcomer's guess.
+  if (!found && std::filesystem::is_regular_file(options.program)) {
+    return Fail(Code::kNotFound,
+                "no program '{0}' is installed; to run this file: pie run --path {0}",
+                options.program);
+  }
+  if (!found && std::filesystem::is_directory(options.program)) {
+    return Fail(Code::kNotFound,
+                "no program '{0}' is installed; to run this folder: pie build {0} -o OUT.wasm, "
+                "then pie run --path OUT.wasm",
+                options.program);
+  }
+  const auto program = PIE_TRY(std::move(found));
   return Chosen{PIE_TRY(registry->ReadComponent(program)),
                 PIE_TRY(host::ParseManifest(program.manifest, program.id()))};
 }

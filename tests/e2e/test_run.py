@@ -151,6 +151,14 @@ def test_control_characters_of_a_guest_do_not_reach_a_terminal(pie, run, guest):
     assert "\x1b" in on_a_terminal("--escapes")
 
 
+def test_a_file_or_folder_in_the_place_of_a_name_says_how_to_run_it(run, tmp_path):
+    component = tmp_path / "my-app.wasm"
+    component.touch()
+    assert_fails(run("run", "--dummy", component), f"pie run --path {component}")
+    assert_fails(run("run", "--dummy", tmp_path), f"pie build {tmp_path} -o OUT.wasm")
+    assert_fails(run("run", "--dummy", "my-app"), "no program 'my-app' is installed; see")
+
+
 def test_log_file_is_appended_to(run, guest, tmp_path):
     log = tmp_path / "pie.log"
     for _ in range(2):

@@ -34,7 +34,9 @@ examples:
 def main(argv: list[str] | None = None) -> int:
     """Runs one command. Returns 0, or 1 for an error, 2 for wrong usage, 130 for Ctrl-C."""
     signal.signal(signal.SIGTERM, _as_interrupt)
-    args = _parser().parse_args(argv)
+    args, unknown = _parser().parse_known_args(argv)
+    if unknown:  # the command's own parser shows the command's usage, and its name
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         return args.command(args)
     except BakeryError as error:
@@ -81,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         "--http", action="store_true", help="make an inferlet that answers HTTP requests"
     )
     _add_language_flags(creating, "default: rust")
-    creating.set_defaults(command=_create)
+    creating.set_defaults(command=_create, parser=creating)
 
     building = commands.add_parser(
         "build",
@@ -111,12 +113,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     building.add_argument("-q", "--quiet", action="store_true", help="show errors only")
     _add_language_flags(building, "default: detected from the files")
-    building.set_defaults(command=_build)
+    building.set_defaults(command=_build, parser=building)
 
     doctor = commands.add_parser(
         "doctor", aliases=["check"], help="show which languages can be built here"
     )
-    doctor.set_defaults(command=_doctor)
+    doctor.set_defaults(command=_doctor, parser=doctor)
     return parser
 
 
