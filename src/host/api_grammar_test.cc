@@ -151,6 +151,7 @@ TEST_F(ApiGrammarTest, AMatcherIsChargedAsLongAsAChainHoldsIt) {
     const uint32_t pass = Pass(context, kPrompt);
     refused = ErrorOf(ConstraintsConstrain(*process_, pass, *matcher));
     if (refused.empty()) refused = ErrorOf(ChainsRun(*process_, pass, 1, {}));
+    EXPECT_TRUE(engine_->WaitIdle(5'000));  // until the pass has given back what it is charged
     Ok(MatcherDrop(*process_, *matcher));
     Ok(ContextDrop(*process_, context));
   }
