@@ -140,16 +140,18 @@ TEST_F(ApiGrammarTest, AMatcherIsChargedForTheTokensThatWaitForIt) {
 
 // The handle of the chain keeps the matcher, which would accept the chain's tokens.
 TEST_F(ApiGrammarTest, AMatcherIsChargedAsLongAsAChainHoldsIt) {
+  const uint32_t grammar = Regex("a");
   std::string refused;
   for (int i = 0; i < 60 && refused.empty(); ++i) {
-    const auto matcher = Waited(
-        [&](host::Wait& wait) { return MatcherNew(*process_, Regex("a"), tokenizer_, wait); });
+    const auto matcher =
+        Waited([&](host::Wait& wait) { return MatcherNew(*process_, grammar, tokenizer_, wait); });
     refused = ErrorOf(matcher);
     if (!matcher) break;
     const uint32_t context = NewContext();
     const uint32_t pass = Pass(context, kPrompt);
     refused = ErrorOf(ConstraintsConstrain(*process_, pass, *matcher));
     if (refused.empty()) refused = ErrorOf(ChainsRun(*process_, pass, 1, {}));
+    EXPECT_TRUE(engine_->WaitIdle(5'000));  // until the pass has given back what it is charged
     Ok(MatcherDrop(*process_, *matcher));
     Ok(ContextDrop(*process_, context));
   }
@@ -157,8 +159,9 @@ TEST_F(ApiGrammarTest, AMatcherIsChargedAsLongAsAChainHoldsIt) {
 }
 
 TEST_F(ApiGrammarTest, AMatcherLeavesWithItsHandleWhenItsChainHasEnded) {
+  const uint32_t grammar = Regex("ab");
   for (int i = 0; i < 60; ++i) {
-    const uint32_t matcher = RegexMatcher("ab");
+    const uint32_t matcher = MatcherFor(grammar);
     const uint32_t context = NewContext();
     const uint32_t pass = Pass(context, kPrompt);
     Ok(ConstraintsConstrain(*process_, pass, matcher));

@@ -433,35 +433,6 @@ TEST_F(FewPlacesTest, HttpRequestsOfAUserLeaveRoomForOthers) {
   EXPECT_EQ(service->requests.whole().used(), 0u);
 }
 
-class FewBytesTest : public ConnectionTest {
- protected:
-  FewBytesTest() : ConnectionTest(false, {.max_buffered_bytes = 1 << 20}) {}
-};
-
-TEST_F(FewBytesTest, ResponsesThatClientsDoNotReadAreCharged) {
-  (void)engine->users().Of("ada");
-  const std::string piece(16 << 10, 'x');
-  std::vector<std::shared_ptr<Exchange>> held;
-  size_t bytes = 0;
-  const auto answer = [&](const char* user) {
-    held.push_back(std::make_shared<Exchange>(*service, nullptr, Call{.username = user}));
-    held.back()->OnResponse(200, "");
-    size_t own = 0;
-    for (; !held.back()->Full(); own += piece.size()) held.back()->OnResponseBody(piece);
-    bytes += own;
-    return own;
-  };
-  for (int i = 0; i < 30; ++i) EXPECT_GE(answer("mallory"), piece.size()) << "each gets on";
-  EXPECT_LE(bytes, (1u << 20) + 30 * piece.size());
-  EXPECT_GT(answer("ada"), piece.size()) << "there is room for another user";
-  std::vector<Exchange::Response> taken;
-  for (const auto& exchange : held) taken.push_back(exchange->Take());
-  EXPECT_GT(service->sessions.BufferOf("mallory")->used(), 0u) << "they are not sent yet";
-  taken.clear();
-  EXPECT_EQ(service->sessions.BufferOf("mallory")->used(), 0u);
-  posted.clear();  // they hold the exchanges
-}
-
 TEST_F(ConnectionTest, FilesOfThePageAreNotCopied) {
   const HttpAnswer answer = AnswerHttp(*service, {.method = "GET", .target = "/"});
   EXPECT_EQ(answer.status, 200u);

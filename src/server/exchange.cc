@@ -1,8 +1,5 @@
 #include "server/exchange.h"
 
-#include <tuple>
-#include <utility>
-
 #include "base/utf8.h"
 
 namespace pie::server {
@@ -10,8 +7,6 @@ namespace {
 
 // The instance waits while this many bytes of its response are not sent.
 constexpr size_t kMostUnsentBytes = 256ull << 10;
-// It waits as well if the user has no room for so many more bytes that clients do not read.
-constexpr size_t kLeastRoomBytes = 64ull << 10;
 
 }  // namespace
 
@@ -28,11 +23,9 @@ Exchange::Exchange(Service& service, Client* client, Call call)
       client_(client),
       call_(std::move(call)),
       place_(service.requests.Of(call_.username)),
-      buffered_(service.sessions.BufferOf(call_.username)),
       stderr_log_(&service.log, service.limits.max_logged_stderr_bytes) {
   ++*count_;
   place_.Grow(1);  // FindCall has seen that it fits
-  response_.charge = host::Charge(buffered_);
 }
 
 Exchange::~Exchange() {
@@ -93,7 +86,7 @@ void Exchange::PassBody(std::string_view piece, bool last) {
 Exchange::Response Exchange::Take() {
   std::lock_guard lock(mutex_);
   woken_ = false;
-  Response taken = std::exchange(response_, {.charge = host::Charge(buffered_)});
+  Response taken = std::exchange(response_, {});
   if (waits_) {
     waits_ = false;
     room_.Fire();
@@ -159,8 +152,6 @@ void Exchange::OnResponseBody(std::string_view bytes) {
   std::lock_guard lock(mutex_);
   if (over_) return;
   response_.body.append(bytes);
-  // If there is no room, the instance may send no more than this (Full).
-  std::ignore = response_.charge.Grow(bytes.size());
   if (!std::exchange(woken_, true)) Wake();
 }
 
@@ -196,9 +187,7 @@ void Exchange::OnExit(const wasm::Exit& exit) {
 
 bool Exchange::Full() {
   std::lock_guard lock(mutex_);
-  // While there is nothing to send, nobody would say when there is room.
-  if (over_ || response_.body.empty()) return false;
-  if (response_.body.size() < kMostUnsentBytes && buffered_->Fits(kLeastRoomBytes)) return false;
+  if (over_ || response_.body.size() < kMostUnsentBytes) return false;
   room_.Clear();
   waits_ = true;
   return true;

@@ -53,7 +53,6 @@ class Exchange final : public host::Listener, public std::enable_shared_from_thi
     std::optional<uint16_t> status;
     std::string headers;
     std::string body;
-    host::Charge charge = {};  // for the body, until it is sent
     bool ended = false;
     bool complete = false;  // if the response has ended: it is complete
   };
@@ -85,8 +84,7 @@ class Exchange final : public host::Listener, public std::enable_shared_from_thi
   const std::shared_ptr<std::atomic<size_t>> count_;  // of exchanges
   Client* client_;                                    // IO thread; null once it has left
   const Call call_;
-  host::Charge place_;                                // among the requests of all users
-  const std::shared_ptr<host::ByteBudget> buffered_;  // for bodies that clients have not read
+  host::Charge place_;  // among the requests of all users
   StderrLog stderr_log_;
 
   std::mutex mutex_;

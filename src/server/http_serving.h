@@ -151,7 +151,6 @@ class HttpServing final : public Exchange::Client,
         pending_.headers = std::move(more.headers);
       }
       pending_.body += more.body;
-      pending_.charge.Absorb(std::move(more.charge));
       pending_.ended = more.ended;
       pending_.complete = more.complete;
     }
@@ -203,7 +202,6 @@ class HttpServing final : public Exchange::Client,
 
   void WriteBody() {
     sending_ = std::exchange(pending_.body, {});
-    sending_charge_ = std::exchange(pending_.charge, {});
     if (bodiless_) return Pump();
     response_->body().data = sending_.data();
     response_->body().size = sending_.size();
@@ -232,7 +230,6 @@ class HttpServing final : public Exchange::Client,
 
   void OnWritten(ErrorCode error) {
     writing_ = false;
-    sending_charge_.Release();
     if (error) return Abandon();
     if (ending_) return Finish(keep_alive_);
     Pump();
@@ -282,7 +279,6 @@ class HttpServing final : public Exchange::Client,
   std::unique_ptr<std::array<char, kPieceBytes>> piece_;
   Exchange::Response pending_;  // taken, and not sent yet
   std::string sending_;
-  host::Charge sending_charge_;  // for it
   std::optional<http::response<http::buffer_body>> response_;
   std::optional<http::response_serializer<http::buffer_body>> serializer_;
   unsigned version_ = 11;

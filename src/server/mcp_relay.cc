@@ -1,7 +1,5 @@
 #include "server/mcp_relay.h"
 
-#include <memory>
-#include <utility>
 #include <vector>
 
 #include "server/codec.h"
@@ -86,14 +84,12 @@ std::optional<std::string> McpRelay::Next() {
 
 void McpRelay::Answer(uint32_t corr_id, bool ok, std::string_view result) {
   std::shared_ptr<host::Pending<host::McpAnswer>> pending;
-  host::Charge charge;
   {
     std::lock_guard lock(mutex_);
     auto found = waiting_.find(corr_id);
     if (found == waiting_.end()) return;
     pending = std::move(found->second.pending);
     waiting_.erase(found);
-    charge = host::Charge(budget_);
   }
   if (result.size() > limits_.max_mcp_result_bytes) {
     return pending->Set(
@@ -101,16 +97,6 @@ void McpRelay::Answer(uint32_t corr_id, bool ok, std::string_view result) {
                         fmt::format("mcp: the result has {} bytes; at most {} MiB are allowed",
                                     result.size(), limits_.max_mcp_result_bytes >> 20)));
   }
-  if (pending.use_count() == 1) return;  // its process is gone
-  // The inferlets of thousands of requests may take a while to look at their answers.
-  if (!charge.Grow(result.size())) {
-    return pending->Set(host::RefuseMcp(
-        host::kMcpUnreachable,
-        fmt::format("mcp: the result has {} bytes, and too many bytes wait for the inferlets and "
-                    "clients of this user",
-                    result.size())));
-  }
-  pending->held = std::make_shared<const host::Charge>(std::move(charge));
   if (ok) return pending->Set(host::McpAnswer(std::string(result)));
   pending->Set(host::McpAnswer(std::unexpect, host::McpErrorFrom(result)));
 }

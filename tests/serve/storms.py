@@ -17,10 +17,8 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 
-import blake3
 from small_messages import UPGRADE, connect, frame
 
-STEADY = {"inferlet": "hostile@0.1.0", "capture_outputs": False}
 EMPTY_FRAGMENT = b"\x00\x80\0\0\0\0"
 POST = (
     b"POST /apps/http-echo/pipe HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -62,23 +60,6 @@ def upload(number: int) -> bytes:
     )
 
 
-def component(number: int) -> bytes:
-    """An installation of a component of its own, which is no inferlet."""
-    name = b"\x00\x08\x04" + number.to_bytes(7, "big")  # a custom section
-    data = b"\0asm\x0d\x00\x01\x00" + name
-    manifest = f'[package]\nname = "storm{number % 50}"\nversion = "0.1.0"\n'
-    return frame(
-        type="add_program",
-        corr_id=number,
-        program_hash=blake3.blake3(data).hexdigest(),
-        manifest=manifest,
-        force_overwrite=True,
-        chunk_index=0,
-        total_chunks=1,
-        chunk_data=data,
-    )
-
-
 def begin_with(opened: socket.socket, head: bytes) -> socket.socket:
     opened.send(head)
     return opened
@@ -99,68 +80,6 @@ MODES: dict[str, tuple[Callable[[int], socket.socket], Callable[[], Iterator[byt
         connect,
         lambda: (
             frame(type="register_mcp_server", corr_id=i, name=f"server{i}", transport="stdio")
-            for i in itertools.count()
-        ),
-    ),
-    "programs": (
-        connect,
-        lambda: itertools.repeat(
-            frame(type="query", corr_id=2, subject="program", record="hostile@0.1.0") * 20
-            + frame(type="check_program", corr_id=3, name="nothing", version="") * 20
-            + frame(type="query", corr_id=2, subject="model_status", record="") * 20
-        ),
-    ),
-    "installs": (connect, lambda: (component(i) for i in itertools.count())),
-    "lists": (connect, lambda: itertools.repeat(frame(type="list_processes", corr_id=2) * 50)),
-    "launches": (
-        connect,
-        lambda: itertools.repeat(
-            frame(type="launch_process", corr_id=2, input='{"mode": "sleep"}', **STEADY) * 5
-        ),
-    ),
-    "long_inputs": (
-        connect,
-        lambda: itertools.repeat(
-            frame(type="launch_process", corr_id=2, input="x" * 60_000, **STEADY) * 5
-        ),
-    ),
-    "daemons": (
-        connect,
-        lambda: itertools.repeat(
-            frame(type="launch_daemon", corr_id=2, port=0, inferlet="http-echo@0.1.0", input="{}")
-            + frame(type="terminate_process", corr_id=3, process_id="daemon")
-        ),
-    ),
-    "signals": (
-        connect,
-        lambda: itertools.repeat(
-            frame(type="signal_process", corr_id=2, process_id="none", message="x" * 60_000)
-            + frame(type="signal_process", process_id="\x07" * 4_000, message="x")
-        ),
-    ),
-    "metrics": (
-        plain,
-        lambda: itertools.repeat(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100),
-    ),
-    "page": (
-        plain,
-        lambda: itertools.repeat(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100),
-    ),
-    "apps": (
-        plain,
-        lambda: itertools.repeat(b"GET /apps/http-echo/ HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20),
-    ),
-    "apps_that_leave": (
-        plain,
-        lambda: itertools.repeat(
-            b"GET /apps/http-echo/ HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        ),
-    ),
-    "targets": (
-        plain,
-        lambda: (
-            b"GET /%b%d HTTP/1.1\r\nHost: localhost\r\nCookie: %b\r\n\r\n"
-            % (b"apps/x/" * 500, i, b"c" * 8_000)
             for i in itertools.count()
         ),
     ),
