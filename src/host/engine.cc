@@ -375,6 +375,11 @@ std::vector<ProcessInfo> Engine::ProcessesOf(std::string_view user) {
   return found;
 }
 
+bool Engine::Runs(uint64_t number) {
+  std::lock_guard lock(mutex_);
+  return running_.contains(number);
+}
+
 std::vector<std::shared_ptr<Process>> Engine::DetachedOf(std::string_view user) {
   std::vector<std::shared_ptr<Process>> detached;
   std::lock_guard lock(mutex_);

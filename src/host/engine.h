@@ -178,6 +178,8 @@ class Engine {
   size_t instances() const { return runtime_->live_instances(); }
   // The user's processes that have not ended, the newest first.
   std::vector<ProcessInfo> ProcessesOf(std::string_view user);
+  // Whether the process of this number, of any user, has not ended.
+  bool Runs(uint64_t number);
   // Waits until no process runs and the schedulers are idle. Returns false after `timeout_ms`.
   bool WaitIdle(int timeout_ms);
 

@@ -45,13 +45,19 @@ double InCredits(Credits amount) {
 // The part of a view that one user sees.
 class Seen {
  public:
-  Seen(const View& view, const std::vector<host::ProcessInfo>& processes) : view_(view) {
+  Seen(host::Engine& engine, const View& view, const std::vector<host::ProcessInfo>& processes)
+      : view_(view) {
     std::unordered_map<uint64_t, const host::ProcessInfo*> own;
     for (const host::ProcessInfo& process : processes) own[process.number] = &process;
     for (const View::Account& account : view.accounts) {
       const auto found = own.find(account.owner);
-      cells_.push_back(found == own.end() ? kOthers : kOwn + static_cast<uint32_t>(owners_.size()));
-      if (found == own.end()) continue;
+      if (found == own.end()) {
+        // A process, the user's own or not, may have ended since the view was made. Its pages are
+        // free now, or cached.
+        cells_.push_back(engine.Runs(account.owner) ? kOthers : kCached);
+        continue;
+      }
+      cells_.push_back(kOwn + static_cast<uint32_t>(owners_.size()));
       owners_.push_back(found->second->id);
       accounts_.push_back({{"process_id", found->second->id},
                            {"balance", InCredits(account.balance)},
@@ -117,7 +123,8 @@ class Seen {
       case View::State::kShared:
         break;
     }
-    return cells_[page.account] == kOthers ? kOthers : kShared;
+    const uint32_t holder = cells_[page.account];
+    return holder >= kOwn ? uint32_t{kShared} : holder;
   }
   uint32_t MostOf(size_t first, size_t last) const {
     if (last - first == 1) return CellOf(view_.pages[first]);
@@ -143,8 +150,8 @@ json BatchesOf(const View& view, uint64_t since_us) {
   return bars;
 }
 
-json ModelOf(host::LoadedModel& loaded, const std::vector<host::ProcessInfo>& processes,
-             uint64_t since_us) {
+json ModelOf(host::Engine& engine, host::LoadedModel& loaded,
+             const std::vector<host::ProcessInfo>& processes, uint64_t since_us) {
   const SchedulerStats stats = loaded.scheduler->stats();
   const BackendInfo& info = loaded.scheduler->info();
   json model = {{"name", loaded.model.name},
@@ -163,7 +170,7 @@ json ModelOf(host::LoadedModel& loaded, const std::vector<host::ProcessInfo>& pr
   const auto view = loaded.scheduler->Watch();
   const int64_t age_ns = view ? SteadyClock::Get().NowNs() - view->made_ns : kOldestViewNs;
   if (age_ns >= kOldestViewNs) return model;  // the next answer has a new one
-  const Seen seen(*view, processes);
+  const Seen seen(engine, *view, processes);
   const auto pages = static_cast<uint32_t>(view->pages.size());
   const uint32_t pages_per_cell = std::max(1U, (pages + kMostCells - 1) / kMostCells);
   model["view"] = {{"age_ms", age_ns / 1'000'000},      {"pages_per_cell", pages_per_cell},
@@ -229,7 +236,7 @@ std::string DescribeEngine(Service& service, const std::string& user, uint64_t s
   const std::vector<host::ProcessInfo> processes = service.engine.ProcessesOf(user);
   json models = json::array();
   for (host::LoadedModel& loaded : service.engine.models()) {
-    models.push_back(ModelOf(loaded, processes, since_us));
+    models.push_back(ModelOf(service.engine, loaded, processes, since_us));
   }
   const auto& pace = *service.engine.pace();
   const json answer = {{"version", PIE_VERSION},

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from conftest import ROOT, Serving, component, key_of
 from page import connected, install, running, visiting
+from raw_client import LIMIT_S
 
 GUARDED = """
 [auth]
@@ -85,6 +87,23 @@ def test_two_users_see_their_own_things_only(guarded, visit):
     assert "adasword" not in ada.page.content()
     ada.page.reload()
     ada.sees("#login", "Paste an API key")
+
+
+def test_pages_of_an_inferlet_that_has_ended_belong_to_nobody_else(open_server):
+    """The picture of the pages may be older than the list of what runs. One user is alone here."""
+    others, own = 2, 4
+
+    def totals() -> dict[int, int]:
+        with connected(open_server) as (client, on):
+            seen = json.loads(on(client.ask("query", subject="watch", record="")))
+        return dict(seen["models"][0].get("view", {}).get("totals", []))
+
+    for _ in range(5):
+        with running(open_server):
+            end = time.monotonic() + LIMIT_S
+            while max(totals(), default=0) < own:
+                assert time.monotonic() < end
+        assert all(others not in totals() for _ in range(10))
 
 
 def test_the_library_lists_the_users_own_things(guarded, visit):
