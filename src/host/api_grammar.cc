@@ -90,7 +90,10 @@ Result<uint32_t> GrammarFromRegex(Process& process, std::string_view pattern, Wa
   return MakeGrammar(process, pattern, Grammar::FromRegex, wait);
 }
 Result<uint32_t> GrammarFromEbnf(Process& process, std::string_view source, Wait& wait) {
-  return MakeGrammar(process, source, Grammar::FromEbnf, wait);
+  const auto make = [user = process.user()->name](std::string_view text) {
+    return Grammar::FromEbnf(text, user);
+  };
+  return MakeGrammar(process, source, make, wait);
 }
 Result<std::string> GrammarToString(Process& process, uint32_t grammar) {
   return std::string(PIE_TRY(process.handles().grammars.Get(grammar))->grammar.source());

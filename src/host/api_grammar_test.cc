@@ -249,6 +249,7 @@ TEST_F(ApiGrammarTest, WrongSourcesAreErrorsWithTheirPlace) {
   });
   EXPECT_NE(schema.find("/properties/a"), std::string::npos) << schema;
   EXPECT_NE(fault([&](host::Wait& w) { return GrammarFromEbnf(*process_, "root ::= (", w); }), "");
+  EXPECT_NE(fault([&](host::Wait& w) { return GrammarFromEbnf(*process_, "start: b", w); }), "");
 }
 
 TEST_F(ApiGrammarTest, AChainFollowsItsMatcherWithoutTheGuest) {

@@ -6,13 +6,21 @@
 #include "abi/text.h"
 
 namespace pie {
+namespace {
+
+// The number that stands for a user in the bridge.
+uint64_t OwnerOf(std::string_view user) {
+  return std::hash<std::string_view>()(user);
+}
+
+}  // namespace
 
 Grammar::Grammar(pie_bridge::Grammar* raw) : raw_(raw, pie_bridge::pie_grammar_free) {}
 
-Result<Grammar> Grammar::Make(int kind, std::string_view source) {
+Result<Grammar> Grammar::Make(int kind, std::string_view source, std::string_view user) {
   abi::Out out;
   auto* raw = pie_bridge::pie_grammar_new(static_cast<pie_bridge::GrammarKind>(kind),
-                                          abi::ToStr(source), out.get());
+                                          abi::ToStr(source), OwnerOf(user), out.get());
   if (raw == nullptr) return Fail(Code::kInvalid, "grammar: {}", out.error());
   return Grammar(raw);
 }
@@ -29,8 +37,8 @@ Result<Grammar> Grammar::FromRegex(std::string_view pattern) {
   return Make(static_cast<int>(pie_bridge::GrammarKind::Regex), pattern);
 }
 
-Result<Grammar> Grammar::FromEbnf(std::string_view source) {
-  return Make(static_cast<int>(pie_bridge::GrammarKind::Ebnf), source);
+Result<Grammar> Grammar::FromEbnf(std::string_view source, std::string_view user) {
+  return Make(static_cast<int>(pie_bridge::GrammarKind::Ebnf), source, user);
 }
 
 Result<std::optional<Grammar>> Grammar::OfCalls(const ChatTemplate& chat,
@@ -74,8 +82,8 @@ void Matcher::Free::operator()(pie_bridge::Matcher* raw) const {
 Result<Matcher> Matcher::Make(const GrammarVocabulary& vocabulary, const Grammar& grammar,
                               std::string_view user) {
   abi::Out out;
-  const uint64_t owner = std::hash<std::string_view>()(user);
-  auto* raw = pie_bridge::pie_matcher_new(vocabulary.raw(), grammar.raw(), owner, out.get());
+  auto* raw =
+      pie_bridge::pie_matcher_new(vocabulary.raw(), grammar.raw(), OwnerOf(user), out.get());
   if (raw == nullptr) return Fail(Code::kInvalid, "grammar: {}", out.error());
   return Matcher(raw);
 }

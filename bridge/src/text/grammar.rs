@@ -74,11 +74,12 @@ unsafe fn answer(out: *mut Out, words: Result<Vec<u32>, text::Error>) -> bool {
     }
 }
 
-/// Checks a source. Returns null, and a text in `error`, when it is wrong.
+/// Checks a source, for the user that `owner` stands for. Returns null, and a text in `error`, when it is wrong.
 #[no_mangle]
 pub unsafe extern "C" fn pie_grammar_new(
     kind: GrammarKind,
     source: Str,
+    owner: u64,
     error: *mut Out,
 ) -> *mut Grammar {
     let made = guarded(broken(), || {
@@ -89,6 +90,7 @@ pub unsafe extern "C" fn pie_grammar_new(
             GrammarKind::Regex => text::Grammar::from_regex(&source)?,
             GrammarKind::Ebnf => text::Grammar::from_ebnf(&source)?,
         };
+        grammar.check_rules(owner)?;
         Ok(Grammar(grammar))
     });
     give(error, made)

@@ -2,12 +2,12 @@
 use super::blame;
 use super::lexer_masks::LexerMasks;
 use super::permits::{Permit, Permits};
-use super::source::Grammar;
+use super::source::{Grammar, Kind};
 use super::tokens::Tokens;
 use super::walk::{Origin, Walk};
 use super::{limits, Error, ErrorKind};
 use crate::memory;
-use llguidance::api::TopLevelGrammar;
+use llguidance::api::{GrammarInit, TopLevelGrammar, ValidationResult};
 use llguidance::toktrie::TokTrie;
 use llguidance::{Matcher, ParserFactory};
 use std::sync::{mpsc, Arc, Mutex};
@@ -106,31 +106,69 @@ pub(super) fn compile(
     permit: Permit,
     until: Instant,
 ) -> Result<Arc<Compiled>, Error> {
-    let number = permit.number();
     let (factory, tokens, grammar) = (factory.clone(), tokens.clone(), grammar.clone());
+    in_time(permit, until, move || {
+        let started = Instant::now();
+        let (built, bytes) = memory::counted(|| build(&factory, tokens, &grammar));
+        match built {
+            Ok(mut compiled) => {
+                compiled.bytes = bytes.max(0).unsigned_abs();
+                Ok(Arc::new(compiled))
+            }
+            Err(error) => Err(blame::placed(error, &grammar, started, |schema| {
+                compiles(&factory, schema)
+            })),
+        }
+    })
+}
+
+/// Compiles a Lark source as far as that needs no vocabulary, so that its faults are found. Other sources were checked
+/// when they were read.
+pub(super) fn check_rules(grammar: &Grammar, owner: u64) -> Result<(), Error> {
+    if grammar.kind() != Kind::Lark {
+        return Ok(());
+    }
+    let until = Instant::now() + limits::COMPILE_TIME;
+    let permit = permit(owner, until)?;
+    let grammar = grammar.clone();
+    in_time(permit, until, move || {
+        let started = Instant::now();
+        let fault = |top| {
+            let rules = GrammarInit::Serialized(top);
+            match rules.validate(None, limits::parser()) {
+                ValidationResult::Error(fault) => Some(fault),
+                _ => None,
+            }
+        };
+        let Some(fault_of_all) = fault(grammar.top_level()) else {
+            return Ok(());
+        };
+        let error = explained(&fault_of_all, &grammar);
+        Err(blame::placed(error, &grammar, started, |schema| {
+            fault(TopLevelGrammar::from_json_schema(schema)).is_none()
+        }))
+    })
+}
+
+/// Runs `work` on a thread of its own, which is left alone if it takes longer than `until`.
+fn in_time<T: Send + 'static>(
+    permit: Permit,
+    until: Instant,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let number = permit.number();
     let (sender, receiver) = mpsc::channel();
     std::thread::Builder::new()
         .name("pie-grammar".into())
         .stack_size(limits::STACK_BYTES)
         .spawn(move || {
             let _permit = permit;
-            let started = Instant::now();
-            let (built, bytes) = memory::counted(|| build(&factory, tokens, &grammar));
-            let built = match built {
-                Ok(mut compiled) => {
-                    compiled.bytes = bytes.max(0).unsigned_abs();
-                    Ok(compiled)
-                }
-                Err(error) => Err(blame::placed(error, &grammar, started, |schema| {
-                    compiles(&factory, schema)
-                })),
-            };
-            let _ = sender.send(built); // not needed if its caller has given up
+            let _ = sender.send(work()); // not needed if its caller has given up
         })
         .map_err(|e| Error::new(ErrorKind::TooLarge, format!("no thread to compile on: {e}")))?;
     let left = until.saturating_duration_since(Instant::now());
     match receiver.recv_timeout(left) {
-        Ok(compiled) => compiled.map(Arc::new),
+        Ok(outcome) => outcome,
         Err(mpsc::RecvTimeoutError::Timeout) => {
             PERMITS.mark_late(number);
             Err(too_slow())

@@ -1,6 +1,6 @@
 //! The source of a grammar, checked as far as that needs no vocabulary.
 use super::lark::Lark;
-use super::{gbnf, limits, schema, Budget, Error, ErrorKind, Place};
+use super::{compile, gbnf, limits, schema, Budget, Error, ErrorKind, Place};
 use crate::{memory, own_stack};
 use llguidance::api::TopLevelGrammar;
 use llguidance::regex_to_lark;
@@ -123,6 +123,12 @@ impl Grammar {
         check_depth(text)?;
         let lark = on_own_stack(|| Lark::checked(text, &Budget::default()))?;
         Ok(Self::new(Kind::Lark, text, Made::Lark(lark)))
+    }
+
+    /// Finds the faults of a Lark source that its reader did not: rules that do not exist, brackets that are not closed.
+    /// They would be found when the grammar is compiled. `owner` stands for the user who asks.
+    pub fn check_rules(&self, owner: u64) -> Result<(), Error> {
+        compile::check_rules(self, owner)
     }
 
     /// Lark that the engine wrote for tool calls, from schemas that were checked. The user does not see its text, so

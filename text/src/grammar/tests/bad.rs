@@ -410,6 +410,30 @@ fn lark_errors_tell_their_place() {
 }
 
 #[test]
+fn faults_of_lark_are_found_without_a_vocabulary() {
+    let check = |source: &str| Grammar::from_ebnf(source).and_then(|made| made.check_rules(1));
+    for (source, line) in [
+        ("start: \"a\"\n  | missing", 2),
+        ("start: (\"a\"", 1),
+        ("start: a\na: b\nb: c", 3),
+    ] {
+        let error = check(source).expect_err(source);
+        assert_eq!(error.kind, ErrorKind::Invalid, "{source}: {error}");
+        assert!(
+            matches!(error.place, Some(Place::Position { line: at, .. }) if at == line),
+            "{source}: {error:?}"
+        );
+    }
+    let wrong = r#"{"properties": {"a": {"type": "string", "const": 1}}, "required": ["a"]}"#;
+    let error = check(&format!("start: %json {wrong}")).expect_err(wrong);
+    assert!(error.to_string().starts_with("/properties/a/"), "{error}");
+    // Only a vocabulary knows which special tokens there are.
+    for source in ["start: \"a\" <|end|>", "start: <[7]>", "root ::= \"a\"", "start: /a+/"] {
+        assert!(check(source).is_ok(), "{source}: {:?}", check(source));
+    }
+}
+
+#[test]
 fn regex_errors_say_what_is_wrong() {
     for pattern in ["(", "[", "a{2,1}", "\\", "(?=a)b", "\\b", "(a)\\1"] {
         let error_ = Grammar::from_regex(pattern);
