@@ -159,7 +159,7 @@ ResidentWeights WeightsOf(const std::vector<ResidentPhase>& phases) {
   return weights;
 }
 
-bool IsPlain(const ResidentStep& step, const std::vector<ResidentPhase>& phases) {
+bool PhasesArePlain(const ResidentStep& step, const std::vector<ResidentPhase>& phases) {
   return step.kv.head_stride <= 128 && step.softcap == 0 && !step.neighbours &&
          std::ranges::all_of(phases, [](const ResidentPhase& phase) {
            return phase.bias == nullptr && phase.post_norm == nullptr &&
@@ -210,7 +210,7 @@ Result<std::unique_ptr<ResidentRunner>> ResidentRunner::Make(const ModelConfig& 
   CopyIn(list, phases.data(), bytes, stream);
   Synchronize(stream);
   step.weights = WeightsOf(phases);
-  step.plain = IsPlain(step, phases);
+  step.plain = PhasesArePlain(step, phases);
   step.phases = list;
   step.phase_count = static_cast<uint32_t>(phases.size());
   return runner;

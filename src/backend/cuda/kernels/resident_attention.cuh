@@ -1,4 +1,4 @@
-// Attention of one row (resident_step.cu).
+// Attention of one row of plain models (resident_step.cu).
 #pragma once
 
 #include <cstdint>
@@ -96,9 +96,6 @@ class PieceOfKeys {
         sum.y += __shfl_xor_sync(0xFFFFFFFFU, sum.y, offset);
       }
       if (lane % lanes != 0 || i >= count) continue;
-      if (!kPlain && phase.sinks != nullptr && best != -INFINITY) {
-        total += Exp2(phase.sinks[first_head + in_group] * kLog2E - best);
-      }
       const float inverse = total > 0 ? 1 / total : 0.0F;
       Send(phase.attended + first_head * pairs_of_head + begin + i,
            PackBf16(sum.x * inverse, sum.y * inverse), phase_number);
@@ -108,8 +105,7 @@ class PieceOfKeys {
  private:
   static constexpr float kLog2E = 1.44269504088896341F;
   static constexpr bool kFp8 = Model::kFp8Keys;
-  static constexpr bool kPlain = Model::kPlain;
-  static constexpr uint32_t kChunks = kPlain ? 2 : 4;  // of 64 dimensions
+  static constexpr uint32_t kChunks = 2;  // of 64 dimensions
   // Results of values in registers: [64 dimensions][pair of neighbours in each 8]
   using Out = float[kChunks][4][4];
 
@@ -184,9 +180,6 @@ class PieceOfKeys {
       v[i] = make_float2(0, 0);
       weight[i] = make_float2(1, 1);
       if (place(i) >= stride) continue;
-      if (!kPlain && phase.qkv_bias != nullptr) {
-        v[i] = *reinterpret_cast<const float2*>(phase.qkv_bias + in_qkv * stride + place(i));
-      }
       if (norm != nullptr && place(i) < r.head_size) {
         weight[i] = *reinterpret_cast<const float2*>(norm + place(i));
       }
@@ -221,16 +214,7 @@ class PieceOfKeys {
       }
       __syncwarp();
     };
-    if (!kPlain && !is_value && r.neighbours) {
-#pragma unroll
-      for (uint32_t i = 0; i < kPairs; ++i) {
-        const uint32_t angle = place(i) / 2;
-        if (angle >= r.pairs) continue;
-        const float2 a = v[i];
-        v[i].x = a.x * cosines[angle] - a.y * sines[angle];
-        v[i].y = a.y * cosines[angle] + a.x * sines[angle];
-      }
-    } else if (!is_value) {
+    if (!is_value) {
       show();
       const auto rotated = [&](uint32_t at, float own) {
         if (at < r.pairs) return own * cosines[at] - of_head[at + r.pairs] * sines[at];
@@ -331,7 +315,7 @@ class PieceOfKeys {
     float acc[2][2][4] = {};  // [key / 8], products that do not wait for one another
     const char* const query = shared + room.queries + lane / 4 * room.key_bytes;
     const uint32_t line_bytes = kv.line_bytes();
-#pragma unroll 4
+#pragma unroll 2
     for (uint32_t first = 0; first < kv.head_stride; first += 32) {
       const uint32_t at = first + lane % 4 * 8;
       const bool real = at < kv.head_stride;
@@ -359,7 +343,7 @@ class PieceOfKeys {
 
   // A line's scale, whose powers PairsOfE4m3 has with kTwoTo120.
   __device__ float ScaleOf(uint32_t key, uint32_t scale, uint32_t value) const {
-    if (key == row.new_key) {
+    if (key == row.new_key && key < to) {  // and this block has rotated it
       scale = *reinterpret_cast<const uint32_t*>(shared + room.fresh + value * room.fresh_bytes +
                                                  kv.line_bytes());
     }
@@ -375,7 +359,6 @@ class PieceOfKeys {
       const uint32_t key = first + KeyOf(i);
       if (kFp8) scores[i] *= ScaleOf(key, key_scales[i], 0);
       scores[i] *= r.scale;
-      if (!kPlain && r.softcap != 0) scores[i] = r.softcap * tanhf(scores[i] / r.softcap);
       scores[i] = key < to && row.Allows(key) ? scores[i] * kLog2E : -INFINITY;
       best = fmaxf(best, scores[i]);
     }

@@ -27,7 +27,9 @@ constexpr uint32_t StageColumns(WeightKind kind) {
 }
 inline constexpr uint32_t kMostStages = 16;
 inline constexpr uint32_t kLeastStages = 3;
-inline constexpr uint32_t kKeysOfWarp = 16;  // at a time
+inline constexpr uint32_t kKeysOfWarp = 16;    // at a time
+inline constexpr uint32_t kResidentKeys = 80;  // keys at a time of models that are not plain
+inline constexpr uint32_t kResidentWeightBytes = kResidentKeys * 2 + 16;
 inline constexpr uint32_t kBlockBytes = 227 * 1024;
 // Bytes of weights that are on their way to a block at a time. With more, every other access waits
 // for them in the memory's queues.
@@ -40,6 +42,8 @@ struct ResidentModel {
   static constexpr ResidentWeights kWeights = kOf;
   static constexpr bool kFp8Keys = kFp8;
   static constexpr bool kPlain = kIsPlain;
+  static constexpr uint32_t kMailAtOnce =
+      kIsPlain ? 4 : 8;  // pairs that a thread looks at together
 };
 
 struct ResidentLayout {
@@ -52,9 +56,16 @@ struct ResidentLayout {
   uint32_t queries = 0;       // [8][key_bytes]
   uint32_t head_scratch = 0;  // [kWarps][head_stride] float
   uint32_t fresh = 0;         // [2][fresh_bytes]: this step's key and value
-  uint32_t parts = 0;         // [kWarps][group][part_stride] float: the results of warps
-  uint32_t part_scales = 0;   // [kWarps][8] float2: their best scores and sums of weights
-  uint32_t merge = 0;         // the partial results that MergePieces adds up
+  // Plain models.
+  uint32_t parts = 0;        // [kWarps][group][part_stride] float: the results of warps
+  uint32_t part_scales = 0;  // [kWarps][8] float2: their best scores and sums of weights
+  // All others.
+  uint32_t scores = 0;   // [8][kResidentKeys] float
+  uint32_t weights = 0;  // [8][kResidentWeightBytes]
+  uint32_t shrinks = 0;  // [8] float
+  uint32_t keys = 0;     // fp8: [block_keys][key_bytes], made bfloat16
+  uint32_t values = 0;   // fp8: [block_keys][value_bytes]
+  uint32_t merge = 0;    // the partial results of blocks, to be added
   // The angles, which are the same in all layers.
   uint32_t angles = 0;  // [tables][cosines, sines][pairs] float
   uint32_t ring = 0;    // [stages][kStageBytes]
@@ -64,7 +75,12 @@ struct ResidentLayout {
   uint32_t key_bytes = 0;
   uint32_t fresh_bytes = 0;
   uint32_t part_stride = 0;
+  uint32_t value_bytes = 0;
 };
+
+inline bool IsPlain(const ResidentStep& step) {
+  return step.plain && step.weights != ResidentWeights::kAny;
+}
 
 inline ResidentLayout LayoutOf(const ResidentStep& step) {
   ResidentLayout room;
@@ -87,12 +103,24 @@ inline ResidentLayout LayoutOf(const ResidentStep& step) {
   room.queries = take(8 * room.key_bytes);
   room.head_scratch = take(kWarps * step.kv.head_stride * 4);
   room.fresh = take(2 * room.fresh_bytes);
-  room.block_keys =
-      min(kWarps * kKeysOfWarp, kStageBytes / step.kv.line_bytes() / kKeysOfWarp * kKeysOfWarp);
   const uint32_t group = step.heads / step.kv.kv_heads;
-  room.part_stride = step.kv.head_stride + 4;
-  room.parts = take(kWarps * group * room.part_stride * 4);
-  room.part_scales = take(kWarps * 8 * 8);
+  const uint32_t keys_of_stage = kStageBytes / step.kv.line_bytes() / kKeysOfWarp * kKeysOfWarp;
+  if (IsPlain(step)) {
+    room.block_keys = min(kWarps * kKeysOfWarp, keys_of_stage);
+    room.part_stride = step.kv.head_stride + 4;
+    room.parts = take(kWarps * group * room.part_stride * 4);
+    room.part_scales = take(kWarps * 8 * 8);
+  } else {
+    room.block_keys = min(kResidentKeys, keys_of_stage);
+    room.value_bytes = (step.kv.head_stride * 2 + 31) / 32 * 32 + 16;
+    room.scores = take(8 * kResidentKeys * 4);
+    room.weights = take(8 * kResidentWeightBytes);
+    room.shrinks = take(8 * 4);
+    if (step.kv.fp8) {
+      room.keys = take(kResidentKeys * room.key_bytes);
+      room.values = take(kResidentKeys * room.value_bytes);
+    }
+  }
   const uint32_t numbers = group * step.kv.head_stride / 2 + step.splits * (1 + group);
   room.merge = take(max(numbers * 8, step.hidden * 4));
   room.ring = at = max(at, input_end);

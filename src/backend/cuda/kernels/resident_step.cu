@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/resident_step.h"
 
 #include "backend/cuda/kernels/resident_attention.cuh"
+#include "backend/cuda/kernels/resident_attention_any.cuh"
 #include "backend/cuda/kernels/resident_products.cuh"
 
 namespace pie::cuda {
@@ -33,12 +34,14 @@ __device__ void NormInput(const ResidentStep& r, const ResidentPhase& phase,
   const uint32_t count = r.hidden / 2;
   float squares = 0;
   if (phase.read != nullptr && post_norm != nullptr) {
-    ReadMail(phase.read, count, phase_number - phase.from, [&](uint32_t i, uint32_t a, uint32_t b) {
-      float2 add = make_float2(__uint_as_float(a), __uint_as_float(b));
-      if (bias != nullptr) add = make_float2(add.x + bias[i].x, add.y + bias[i].y);
-      added[i] = add;
-      squares += add.x * add.x + add.y * add.y;
-    });
+    ReadMail<Model::kMailAtOnce>(phase.read, count, phase_number - phase.from,
+                                 [&](uint32_t i, uint32_t a, uint32_t b) {
+                                   float2 add = make_float2(__uint_as_float(a), __uint_as_float(b));
+                                   if (bias != nullptr)
+                                     add = make_float2(add.x + bias[i].x, add.y + bias[i].y);
+                                   added[i] = add;
+                                   squares += add.x * add.x + add.y * add.y;
+                                 });
     const float post = rsqrtf(SumOfConsumers(squares, scratch + kWarps) / r.hidden + r.epsilon);
     squares = 0;
     for (uint32_t i = threadIdx.x; i < count; i += kConsumers) {
@@ -48,13 +51,14 @@ __device__ void NormInput(const ResidentStep& r, const ResidentPhase& phase,
       squares += x[i].x * x[i].x + x[i].y * x[i].y;
     }
   } else if (phase.read != nullptr) {
-    ReadMail(phase.read, count, phase_number - phase.from, [&](uint32_t i, uint32_t a, uint32_t b) {
-      float2 value = x[i];
-      value.x += __uint_as_float(a) + (bias == nullptr ? 0.0F : bias[i].x);
-      value.y += __uint_as_float(b) + (bias == nullptr ? 0.0F : bias[i].y);
-      x[i] = value;
-      squares += value.x * value.x + value.y * value.y;
-    });
+    ReadMail<Model::kMailAtOnce>(
+        phase.read, count, phase_number - phase.from, [&](uint32_t i, uint32_t a, uint32_t b) {
+          float2 value = x[i];
+          value.x += __uint_as_float(a) + (bias == nullptr ? 0.0F : bias[i].x);
+          value.y += __uint_as_float(b) + (bias == nullptr ? 0.0F : bias[i].y);
+          x[i] = value;
+          squares += value.x * value.x + value.y * value.y;
+        });
   } else {
     for (uint32_t i = threadIdx.x; i < count; i += kConsumers) {
       squares += x[i].x * x[i].x + x[i].y * x[i].y;
@@ -82,11 +86,13 @@ __device__ void NormInput(const ResidentStep& r, const ResidentPhase& phase,
   if (threadIdx.x % 32 == 0) Arrive(full + kMostStages);
 }
 
+template <class Model>
 __device__ void CopyInput(const ResidentPhase& phase, const ResidentLayout& room, char* shared,
                           uint32_t phase_number) {
   auto* const input = reinterpret_cast<uint2*>(shared + room.input);
-  ReadMail(phase.read, phase.k / 4, phase_number - phase.from,
-           [&](uint32_t i, uint32_t a, uint32_t b) { input[i] = make_uint2(a, b); });
+  ReadMail<Model::kMailAtOnce>(
+      phase.read, phase.k / 4, phase_number - phase.from,
+      [&](uint32_t i, uint32_t a, uint32_t b) { input[i] = make_uint2(a, b); });
 }
 
 // What follows k in the input is zero up to the next span: packed weights have zeros there, and
@@ -122,9 +128,11 @@ __device__ void RunPhases(const ResidentStep& r, const ResidentLayout& room, cha
   auto* const angles = reinterpret_cast<float*>(shared + room.angles);
   auto* const entries = reinterpret_cast<ResidentPhase*>(shared + room.phases);
   WaitForInputs();
+#pragma unroll 1
   for (uint32_t i = threadIdx.x; i < r.hidden / 4; i += kConsumers) {
     x[i] = reinterpret_cast<const float4*>(r.x)[i];
   }
+#pragma unroll 1
   for (uint32_t i = threadIdx.x; i < r.tables * r.pairs; i += kConsumers) {
     const uint32_t at = i / r.pairs * 2 * r.pairs + i % r.pairs;
     angles[at] = r.cosines[i];
@@ -137,7 +145,7 @@ __device__ void RunPhases(const ResidentStep& r, const ResidentLayout& room, cha
   MeetConsumers();
   const uint32_t first_number = CountOf(r.counters + 2) * r.phase_count + 1;
   RingPlace place;
-  PieceOfKeys<Model> piece(r, row, room, shared);
+  [[maybe_unused]] PieceOfKeys<Model> piece(r, row, room, shared);  // of plain models
   uint32_t layers = 0;
   for (uint32_t p = 0; p < r.phase_count; ++p) {
     const ResidentPhase& phase = entries[p % 2];
@@ -146,15 +154,22 @@ __device__ void RunPhases(const ResidentStep& r, const ResidentLayout& room, cha
     if (!Model::kPlain) BringNorms(r, phase);
     if (phase.input == ResidentInput::kAttention) {
       if (attends) {
-        piece.Run(phase, place, number);
-        piece.Merge(phase, number);
+        if constexpr (Model::kPlain) {
+          piece.Run(phase, place, number);
+          piece.Merge(phase, number);
+        } else {
+          AnyPieceOfKeys any(r, phase, row, room, shared);
+          any.Begin();
+          any.Run(place, number);
+          MergeAnyPieces(r, phase, room, shared, number);
+        }
       }
     } else {
       if (phase.begins_layer) ++layers;
       if (phase.input == ResidentInput::kNormed)
         NormInput<Model>(r, phase, room, shared, place, number);
       if (phase.input == ResidentInput::kCopied && blockIdx.x * kTileRows < phase.n) {
-        CopyInput(phase, room, shared, number);
+        CopyInput<Model>(phase, room, shared, number);
       }
       if (phase.input != ResidentInput::kSame) {
         PadInput(phase.k, room, shared);
@@ -210,7 +225,7 @@ Kernel KernelOf(ResidentWeights weights) {
   return ResidentStepKernel<ResidentModel<ResidentWeights::kAny, kFp8, false>>;
 }
 Kernel KernelOf(const ResidentStep& step) {
-  const ResidentWeights weights = step.plain ? step.weights : ResidentWeights::kAny;
+  const ResidentWeights weights = IsPlain(step) ? step.weights : ResidentWeights::kAny;
   return step.kv.fp8 ? KernelOf<true>(weights) : KernelOf<false>(weights);
 }
 
