@@ -149,6 +149,24 @@ class Phases {
   std::vector<ResidentPhase> phases_;
 };
 
+ResidentWeights WeightsOf(const std::vector<ResidentPhase>& phases) {
+  ResidentWeights weights = ResidentWeights::kBf16;
+  for (const ResidentPhase& phase : phases) {
+    if (phase.kind == WeightKind::kBf16) continue;  // also of attention
+    if (phase.kind != WeightKind::kFp8) return ResidentWeights::kAny;
+    weights = ResidentWeights::kFp8;
+  }
+  return weights;
+}
+
+bool PhasesArePlain(const ResidentStep& step, const std::vector<ResidentPhase>& phases) {
+  return step.kv.head_stride <= 128 && step.softcap == 0 && !step.neighbours &&
+         std::ranges::all_of(phases, [](const ResidentPhase& phase) {
+           return phase.bias == nullptr && phase.post_norm == nullptr &&
+                  phase.qkv_bias == nullptr && phase.sinks == nullptr;
+         });
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ResidentRunner>> ResidentRunner::Make(const ModelConfig& config,
@@ -191,6 +209,8 @@ Result<std::unique_ptr<ResidentRunner>> ResidentRunner::Make(const ModelConfig& 
   Fill(step.counters, 0, kCounterBytes, stream);
   CopyIn(list, phases.data(), bytes, stream);
   Synchronize(stream);
+  step.weights = WeightsOf(phases);
+  step.plain = PhasesArePlain(step, phases);
   step.phases = list;
   step.phase_count = static_cast<uint32_t>(phases.size());
   return runner;

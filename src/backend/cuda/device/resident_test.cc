@@ -2,6 +2,7 @@
 // of all other steps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -26,14 +27,18 @@ class CudaResidentTest : public testing::TestWithParam<const char*> {
     if (status.devices.empty()) GTEST_SKIP() << "there is no CUDA device: " << status.problem;
   }
 
-  // Only recorded steps take the one kernel.
-  static Generated Generate(bool resident, uint32_t prompt, uint32_t steps) {
+  // Only recorded steps take the one kernel. The inputs do not depend on the results, so that a
+  // near tie that goes the other way changes one token and nothing after it.
+  static Generated Generate(bool resident, uint32_t prompt, uint32_t steps, bool fp8 = false) {
     const auto path = std::filesystem::path(PIE_GOLDEN_DIR) / "models" / GetParam();
-    auto device = MakeCudaBackend(path.string(), {.page_tokens = kPageTokens,
-                                                  .total_pages = 40,
-                                                  .max_batch_tokens = 3,
-                                                  .max_batch_members = 2,
-                                                  .graphs = resident});
+    auto device =
+        MakeCudaBackend(path.string(), {.page_tokens = kPageTokens,
+                                        .total_pages = 40,
+                                        .max_batch_tokens = 3,
+                                        .max_batch_members = 2,
+                                        .weights = fp8 ? CudaWeights::kFp8 : CudaWeights::kAsStored,
+                                        .kv = fp8 ? CudaKv::kFp8 : CudaKv::kBf16,
+                                        .graphs = resident});
     EXPECT_TRUE(device) << device.error().text;
     if (!device) return {};
     const std::vector<SampleSpec> samples = {{.rows = {0}}};
@@ -56,8 +61,10 @@ class CudaResidentTest : public testing::TestWithParam<const char*> {
       for (uint32_t i = 0; i < 3; ++i) tokens[i] = Mix(3, done + i) % 50;
       run(tokens, done, false);
     }
-    result.tokens = {7};
-    for (uint32_t i = 0; i < steps; ++i) run({result.tokens.back()}, done++, true);
+    for (uint32_t i = 0; i < steps; ++i) {
+      const uint32_t token = Mix(9, i) % 50;
+      run({token}, done++, true);
+    }
     result.page.resize((*device)->info().page_bytes);
     EXPECT_TRUE((*device)->ReadPage({39 - (done - 1) / kPageTokens}, result.page));
     return result;
@@ -83,11 +90,18 @@ double Distance(const std::vector<std::byte>& a, const std::vector<std::byte>& b
   return std::sqrt(apart / all);
 }
 
+int Different(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  int count = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) count += a[i] != b[i] ? 1 : 0;
+  return count;
+}
+
 // Of biases, norms of heads, windows, caps, norms after a layer, and two tables of angles.
 TEST_P(CudaResidentTest, ComputesWhatOtherKernelsCompute) {
   const Generated expected = Generate(false, 0, 20);
   const Generated got = Generate(true, 0, 20);
-  EXPECT_EQ(got.tokens, expected.tokens);
+  EXPECT_LE(Different(got.tokens, expected.tokens), 1);
   ASSERT_EQ(got.page.size(), expected.page.size());
   EXPECT_LT(Distance(got.page, expected.page), 0.02);
 }
@@ -96,10 +110,17 @@ class CudaResidentContextTest : public CudaResidentTest {};
 
 // Longer contexts are several blocks of keys for each piece.
 TEST_P(CudaResidentContextTest, ReadsLongContexts) {
-  const Generated expected = Generate(false, 450, 3);
-  const Generated got = Generate(true, 450, 3);
-  EXPECT_EQ(got.tokens, expected.tokens);
+  const Generated expected = Generate(false, 450, 10);
+  const Generated got = Generate(true, 450, 10);
+  EXPECT_LE(Different(got.tokens, expected.tokens), 1);
   EXPECT_LT(Distance(got.page, expected.page), 0.02);
+}
+
+// Keys and values in fp8 are rounded coarsely, so more near ties go the other way.
+TEST_P(CudaResidentContextTest, ReadsWeightsAndKeysInFp8) {
+  const Generated expected = Generate(false, 60, 20, true);
+  const Generated got = Generate(true, 60, 20, true);
+  EXPECT_LE(Different(got.tokens, expected.tokens), 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaResidentTest,

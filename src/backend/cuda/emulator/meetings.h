@@ -31,6 +31,10 @@ inline void MeetConsumers() {
 inline void Send(uint64_t* to, uint32_t number, uint32_t phase) {
   *to = uint64_t{phase} << 32 | number;
 }
+inline void SendPair(uint64_t* to, uint32_t first, uint32_t second, uint32_t phase) {
+  Send(to, first, phase);
+  Send(to + 1, second, phase);
+}
 inline void LookAt(const uint64_t* from, uint64_t (&letters)[2]) {
   letters[0] = from[0];
   letters[1] = from[1];

@@ -55,6 +55,13 @@ __device__ inline void Send(uint64_t* to, uint32_t number, uint32_t phase) {
                "l"(static_cast<uint64_t>(phase) << 32 | number)
                : "memory");
 }
+// Two letters that follow one another. 16 bytes, aligned.
+__device__ inline void SendPair(uint64_t* to, uint32_t first, uint32_t second, uint32_t phase) {
+  asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),
+               "l"(static_cast<uint64_t>(phase) << 32 | first),
+               "l"(static_cast<uint64_t>(phase) << 32 | second)
+               : "memory");
+}
 // Two letters that follow one another, whether or not they have come. 16 bytes, aligned.
 __device__ inline void LookAt(const uint64_t* from, uint64_t (&letters)[2]) {
   asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"

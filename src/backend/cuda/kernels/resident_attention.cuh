@@ -1,4 +1,4 @@
-// Attention of one row (resident_step.cu).
+// Attention of one row of plain models (resident_step.cu).
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 
 namespace pie::cuda {
 
-// Attention of one piece of the keys of one key head, for the query heads of its group. The keys
-// are the rows of a product with the queries; values are transposed on their way to the tensor
-// cores.
+// Attention of one piece of the keys of one key head, for the query heads of its group. Each warp
+// attends to 16 keys at a time, from the scores to the sums of values, and warps add their results
+// at the end. Scores are a product of the queries (rows) with keys; their places in registers are
+// those that the product of values and weights wants.
+template <class Model>
 class PieceOfKeys {
  public:
-  __device__ PieceOfKeys(const ResidentStep& step, const ResidentPhase& of, const RowOfStep& of_row,
+  __device__ PieceOfKeys(const ResidentStep& step, const RowOfStep& of_row,
                          const ResidentLayout& layout, char* memory)
       : r(step),
-        phase(of),
         row(of_row),
         room(layout),
         shared(memory),
@@ -28,352 +29,485 @@ class PieceOfKeys {
         piece(blockIdx.x / kv.kv_heads),
         lane(threadIdx.x % 32),
         warp(threadIdx.x / 32),
-        line_bytes(kv.line_bytes()) {
-    const RowOfStep::Range range = row.PieceOf(phase.window, r.splits, piece);
-    from = range.from;
-    to = range.to;
-    fresh = shared + room.fresh;
-    new_key = row.new_key;
+        pairs_of_head(kv.head_stride / 2),
+        merged((group * pairs_of_head + step.splits - 1) / step.splits),
+        head_of_thread(threadIdx.x / pairs_of_head) {
+    SetWindow(0);
   }
 
-  // Before the numbers of the phase before have come.
-  __device__ void Begin() {
-    const auto bring = [&](const float* numbers, uint32_t count) {
-      if (numbers != nullptr && lane * 32 < static_cast<int>(count)) BringNear(numbers + lane * 32);
-    };
-    for (uint32_t head = warp; head < group + 2; head += kWarps) {
-      if (phase.qkv_bias != nullptr) {
-        bring(phase.qkv_bias + InQkv(head) * kv.head_stride, kv.head_stride);
-      }
-      bring(head < group ? phase.q_norm : phase.k_norm, r.head_size);
-    }
-    LoadScales(from);
+  __device__ void Run(const ResidentPhase& phase, RingPlace& place, uint32_t phase_number) {
+    if (phase.window != window) SetWindow(phase.window);
+    if (kFp8) LoadScales(phase, from);
+    Rotate(phase, phase_number);
+    Attend(phase, place, phase_number);
   }
 
-  __device__ void Run(RingPlace& place, uint32_t phase_number) {
-    Rotate(phase_number);
-    float most = -INFINITY;  // of head `warp`
-    float sum = 0;           // this lane's part
-    float out[2][4] = {};    // dimensions 16 × warp …, and those 128 further
-    const float to_log2 = r.softcap == 0 ? r.scale * kLog2E : kLog2E;
-    auto* const scores = reinterpret_cast<float*>(shared + room.scores);
-    auto* const weights = shared + room.weights;
-    auto* const shrinks = reinterpret_cast<float*>(shared + room.shrinks);
-    for (uint32_t first = from; first < to; first += room.block_keys) {
-      const Lines keys = TakeLines(place, first, 0);
-      if (warp * 16 < static_cast<int>(room.block_keys)) Score(keys, scores);
-      Free(keys);
-      MeetConsumers();
-      if (warp < static_cast<int>(group)) {
-        Weigh(first, to_log2, scores + warp * kResidentKeys,
-              reinterpret_cast<bf16*>(weights + warp * kWeightBytes), most, sum, shrinks[warp]);
-      }
-      const Lines values = TakeLines(place, first, 1);
-      MeetConsumers();
-      LoadScales(first + room.block_keys);
-      AddValues(values, min(room.block_keys, to - first), weights, shrinks, out);
-      Free(values);
+  // Puts the pieces of a key head together: each of its blocks does so for some of the numbers.
+  __device__ void Merge(const ResidentPhase& phase, uint32_t phase_number) const {
+    const uint32_t first_head = kv_head * group;
+    const uint32_t begin = min(piece * merged, group * pairs_of_head);
+    const uint32_t count = min(merged, group * pairs_of_head - begin);
+    auto* const numbers = reinterpret_cast<float2*>(shared + room.merge);  // [splits][count]
+    auto* const scales = numbers + r.splits * merged;                      // [splits][group]
+    const uint32_t scale_count = r.splits * group;
+    const uint32_t number_count = r.splits * count;
+    for (uint32_t i = threadIdx.x; i < max(scale_count, number_count); i += kConsumers) {
+      const auto at = [&](uint32_t which) -> const Mail* {
+        if (which == 0) {
+          if (i >= scale_count) return nullptr;
+          return phase.part_scales + (i / group * r.heads + first_head + i % group) * 2;
+        }
+        if (i >= number_count) return nullptr;
+        const size_t of_piece = static_cast<size_t>(i / count) * r.heads + first_head;
+        return phase.parts + of_piece * kv.head_stride + 2 * (begin + i % count);
+      };
+      AwaitPairs<2>(phase_number, at, [&](uint32_t which, uint32_t first, uint32_t second) {
+        (which == 0 ? scales : numbers)[i] =
+            make_float2(__uint_as_float(first), __uint_as_float(second));
+      });
     }
-    Write(most, WarpSum(sum), to_log2, out, phase_number);
+    MeetConsumers();
+    // 16 lanes, or all 32, have the pieces of a pair of numbers.
+    const uint32_t lanes = r.splits <= 16 ? 16 : 32;
+    for (uint32_t of_warp = warp * (32 / lanes); of_warp < count; of_warp += kConsumers / lanes) {
+      const uint32_t i = of_warp + lane / lanes;
+      const uint32_t in_group = (begin + i) / pairs_of_head;
+      float best = -INFINITY;
+      for (uint32_t s = lane % lanes; s < r.splits && i < count; s += lanes) {
+        best = fmaxf(best, scales[s * group + in_group].x);
+      }
+      for (uint32_t offset = lanes / 2; offset > 0; offset >>= 1) {
+        best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFU, best, offset));
+      }
+      const float base = best == -INFINITY ? 0.0F : best;
+      float total = 0;
+      float2 sum = make_float2(0, 0);
+      for (uint32_t s = lane % lanes; s < r.splits && i < count; s += lanes) {
+        const float2 scale = scales[s * group + in_group];
+        const float2 number = numbers[s * count + i];
+        const float weight = Exp2(scale.x - base);
+        total += weight * scale.y;
+        sum.x += weight * number.x;
+        sum.y += weight * number.y;
+      }
+      for (uint32_t offset = lanes / 2; offset > 0; offset >>= 1) {
+        total += __shfl_xor_sync(0xFFFFFFFFU, total, offset);
+        sum.x += __shfl_xor_sync(0xFFFFFFFFU, sum.x, offset);
+        sum.y += __shfl_xor_sync(0xFFFFFFFFU, sum.y, offset);
+      }
+      if (lane % lanes != 0 || i >= count) continue;
+      const float inverse = total > 0 ? 1 / total : 0.0F;
+      Send(phase.attended + first_head * pairs_of_head + begin + i,
+           PackBf16(sum.x * inverse, sum.y * inverse), phase_number);
+    }
   }
 
  private:
   static constexpr float kLog2E = 1.44269504088896341F;
-  static constexpr uint32_t kWeightBytes = kResidentWeightBytes;
-  static constexpr uint32_t kKeysOfThread = kResidentKeys / (kConsumers / 16);
+  static constexpr bool kFp8 = Model::kFp8Keys;
+  static constexpr uint32_t kChunks = 2;  // of 64 dimensions
+  // Results of values in registers: [64 dimensions][pair of neighbours in each 8]
+  using Out = float[kChunks][4][4];
 
-  // Keys or values of a block in bfloat16, and the stage that they came with, if it is still used.
-  struct Lines {
-    const char* at;
-    uint32_t bytes;  // of a line
-    uint64_t* free;
-  };
+  __device__ void SetWindow(uint32_t of_phase) {
+    window = of_phase;
+    const RowOfStep::Range range = row.PieceOf(window, r.splits, piece);
+    from = range.from;
+    to = range.to;
+  }
 
   // The number of a head in the product's result: the group's queries, the key, the value.
   __device__ uint32_t InQkv(uint32_t head) const {
     if (head < group) return kv_head * group + head;
     return r.heads + kv_head + (head == group ? 0 : kv.kv_heads);
   }
-  // The line of a key's page for this head's key (value: 0) or value (1).
-  __device__ char* LayerIn(uint32_t page) const {
+  __device__ char* LayerIn(const ResidentPhase& phase, uint32_t page) const {
     return static_cast<char*>(kv.data) + page * kv.page_bytes + phase.layer_offset;
   }
+  // The line of a page for this head's key (value: 0) or value (1).
   __device__ uint64_t LineOf(uint32_t slot, uint32_t value) const {
     return static_cast<uint64_t>(value * kv.kv_heads + kv_head) * kv.page_tokens + slot;
   }
-  __device__ uint8_t* ScaleAt(uint32_t key, uint32_t value) const {
-    const uint32_t page = kv.page_shift != kNone ? key >> kv.page_shift : key / kv.page_tokens;
-    return reinterpret_cast<uint8_t*>(LayerIn(row.pages[page]) + kv.scales_at()) +
-           LineOf(key - page * kv.page_tokens, value);
+  // The key of this lane's i-th score.
+  __device__ uint32_t KeyOf(uint32_t i) const {
+    return warp * kKeysOfWarp + i / 2 * 8 + lane % 4 * 2 + i % 2;
   }
 
-  // Waits for a block's keys or values, puts this step's line among them, and makes bfloat16 of
-  // fp8. Values after the last are zero up to a multiple of 16.
-  __device__ Lines TakeLines(RingPlace& place, uint32_t first, uint32_t value) {
-    auto* const full = reinterpret_cast<uint64_t*>(shared + room.barriers);
-    char* const stage = shared + room.ring + place.stage * kStageBytes;
-    uint64_t* const free = full + kMostStages + place.stage;
-    AwaitPhase(&full[place.stage], place.parity);
-    place.Next(room.stages);
-    const uint32_t count = min(room.block_keys, to - first);
-    if (kv.fp8) {
-      char* const tile = shared + (value == 0 ? room.keys : room.values);
-      const uint32_t bytes = value == 0 ? room.key_bytes : room.value_bytes;
-      Convert(stage, first, count, value, tile, bytes);
-      __syncwarp();
-      if (lane == 0) Arrive(free);
-      MeetConsumers();
-      return {tile, bytes, nullptr};
-    }
-    const bool has_new = new_key >= first && new_key < first + count;
-    const uint32_t end = (count + 15) / 16 * 16;
-    if (has_new || (value == 1 && end > count)) {
-      const uint32_t chunks = line_bytes / 16;
-      for (uint32_t i = threadIdx.x; i < (value == 1 ? end - count : 0) * chunks; i += kConsumers) {
-        reinterpret_cast<uint4*>(stage + count * line_bytes)[i] = make_uint4(0, 0, 0, 0);
-      }
-      if (has_new && threadIdx.x < chunks) {
-        reinterpret_cast<uint4*>(stage + (new_key - first) * line_bytes)[threadIdx.x] =
-            reinterpret_cast<const uint4*>(fresh + value * room.fresh_bytes)[threadIdx.x];
-      }
-      ShowToCopies();
-      MeetConsumers();
-    }
-    return {stage, line_bytes, free};
-  }
-  __device__ void Free(const Lines& lines) const {
-    if (lines.free == nullptr) return;
-    __syncwarp();
-    if (lane == 0) Arrive(lines.free);
-  }
-
-  // Scales of the keys that this thread converts, and in the second byte those of their values.
-  __device__ void LoadScales(uint32_t first) {
-    if (!kv.fp8) return;
+  // Scales of the keys whose scores this lane has, and of their values, if they are cached.
+  __device__ void LoadScales(const ResidentPhase& phase, uint32_t first) {
 #pragma unroll
-    for (uint32_t i = 0; i < kKeysOfThread; ++i) {
-      const uint32_t key = first + threadIdx.x / 16 + i * (kConsumers / 16);
-      scales[i] = 0;
-      if (key < to && key != new_key) {
-        scales[i] = *ScaleAt(key, 0) | static_cast<uint32_t>(*ScaleAt(key, 1)) << 8;
-      }
-    }
-  }
-
-  __device__ void Convert(const char* stage, uint32_t first, uint32_t count, uint32_t value,
-                          char* tile, uint32_t bytes) const {
-    const uint32_t chunks = line_bytes / 16;
-#pragma unroll
-    for (uint32_t i = 0; i < kKeysOfThread; ++i) {
-      const uint32_t key = threadIdx.x / 16 + i * (kConsumers / 16);
-      if (key >= room.block_keys) break;
-      const bool is_new = first + key == new_key;
-      const char* const own = fresh + value * room.fresh_bytes;
-      const char* const line = is_new ? own : stage + key * line_bytes;
-      const uint32_t scale = is_new ? *reinterpret_cast<const uint32_t*>(own + line_bytes)
-                                    : scales[i] >> (8 * value) & 0xFFU;
-      const uint32_t factor = scale << 7 | scale << 23;
-      for (uint32_t chunk = threadIdx.x % 16; chunk < chunks; chunk += 16) {
-        uint4* const target = reinterpret_cast<uint4*>(tile + key * bytes + chunk * 32);
-        target[0] = target[1] = make_uint4(0, 0, 0, 0);
-        if (key >= count) continue;
-        const uint4 packed = reinterpret_cast<const uint4*>(line)[chunk];
-        const uint2 a = PairsOfE4m3(packed.x, factor);
-        const uint2 b = PairsOfE4m3(packed.y, factor);
-        const uint2 c = PairsOfE4m3(packed.z, factor);
-        const uint2 d = PairsOfE4m3(packed.w, factor);
-        target[0] = make_uint4(a.x, a.y, b.x, b.y);
-        target[1] = make_uint4(c.x, c.y, d.x, d.y);
-      }
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t key = first + KeyOf(i);
+      key_scales[i] = value_scales[i] = 0;
+      if (key >= to || key == row.new_key) continue;
+      const uint32_t page = kv.page_shift != kNone ? key >> kv.page_shift : key / kv.page_tokens;
+      const auto* const scales =
+          reinterpret_cast<const uint8_t*>(LayerIn(phase, row.pages[page]) + kv.scales_at());
+      const uint32_t slot = key - page * kv.page_tokens;
+      key_scales[i] = scales[LineOf(slot, 0)];
+      value_scales[i] = scales[LineOf(slot, 1)];
     }
   }
 
   // Queries of the group, and this step's key and value; one block of a key head writes these to
-  // the cache.
-  __device__ void Rotate(uint32_t phase_number) {
-    const uint32_t stride = kv.head_stride;
-    auto* const of_head = reinterpret_cast<float*>(shared + room.head_scratch) + warp * stride;
-    const float* const angles =
-        reinterpret_cast<const float*>(shared + room.angles) + phase.table * 2 * r.pairs;
+  // the cache. Each warp has a head, and each lane pairs of neighbours.
+  __device__ void Rotate(const ResidentPhase& phase, uint32_t phase_number) {
+    const bool has_new = row.new_key >= from && row.new_key < to;
     for (uint32_t head = warp; head < group + 2; head += kWarps) {
-      const bool is_query = head < group;
-      const bool is_value = head == group + 1;
-      const uint32_t in_qkv = InQkv(head);
-      const auto place = [&](uint32_t i) { return lane * 2 + i * 64; };
-      AwaitPairs<4>(
-          phase_number - phase.from,
-          [&](uint32_t i) {
-            return place(i) < stride ? phase.read + in_qkv * stride + place(i) : nullptr;
-          },
-          [&](uint32_t i, uint32_t first, uint32_t second) {
-            float2 bias = make_float2(0, 0);
-            if (phase.qkv_bias != nullptr) {
-              bias = *reinterpret_cast<const float2*>(phase.qkv_bias + in_qkv * stride + place(i));
-            }
-            of_head[place(i)] = __uint_as_float(first) + bias.x;
-            of_head[place(i) + 1] = __uint_as_float(second) + bias.y;
-          });
-      __syncwarp();
-      const float* const norm = is_query ? phase.q_norm : phase.k_norm;
-      if (norm != nullptr && !is_value) {
-        float squares = 0;
-        for (uint32_t i = lane; i < r.head_size; i += 32) squares += of_head[i] * of_head[i];
-        const float factor = rsqrtf(WarpSum(squares) / r.head_size + r.epsilon);
-        for (uint32_t i = lane; i < r.head_size; i += 32) of_head[i] *= factor * norm[i];
-        __syncwarp();
-      }
-      if (!is_value) {
-        for (uint32_t i = lane; i < r.pairs; i += 32) {
-          const uint32_t first = r.neighbours ? 2 * i : i;
-          const uint32_t second = r.neighbours ? 2 * i + 1 : i + r.pairs;
-          const float cosine = angles[i];
-          const float sine = angles[r.pairs + i];
-          const float a = of_head[first];
-          const float b = of_head[second];
-          of_head[first] = a * cosine - b * sine;
-          of_head[second] = b * cosine + a * sine;
-        }
-        __syncwarp();
-      }
-      char* const line = is_query ? shared + room.queries + head * room.key_bytes
-                                  : fresh + (is_value ? room.fresh_bytes : 0);
-      auto* const words = reinterpret_cast<uint32_t*>(line);
-      if (!is_query && kv.fp8) {
-        const uint32_t scale = WriteFp8Line(kv, of_head, words, lane);
-        if (lane == 0) words[line_bytes / 4] = scale;
-      } else {
-        for (uint32_t i = lane; i < stride / 2; i += 32) {
-          words[i] = PackBf16(of_head[2 * i], of_head[2 * i + 1]);
-        }
-      }
-      __syncwarp();
-      if (!is_query && piece == 0) {
-        const uint32_t value = is_value ? 1 : 0;
-        char* const layer = LayerIn(row.now_page);
-        const uint64_t in_layer = LineOf(row.now_slot, value);
-        auto* const cached = reinterpret_cast<uint32_t*>(layer + in_layer * line_bytes);
-        for (uint32_t i = lane; i < line_bytes / 4; i += 32) cached[i] = words[i];
-        if (kv.fp8 && lane == 0) {
-          reinterpret_cast<uint8_t*>(layer + kv.scales_at())[in_layer] =
-              static_cast<uint8_t>(words[line_bytes / 4]);
-        }
-      }
+      if (head >= group && piece != 0 && !has_new) continue;
+      RotateHead(phase, head, phase_number);
     }
     MeetConsumers();
   }
 
-  // Scores of 16 keys with all queries.
-  __device__ void Score(const Lines& keys, float* scores) const {
-    float acc[4] = {};
-    float other[4] = {};  // products that do not wait for one another
-    const char* const top = keys.at + (warp * 16 + lane / 4) * keys.bytes;
+  __device__ void RotateHead(const ResidentPhase& phase, uint32_t head, uint32_t phase_number) {
+    constexpr uint32_t kPairs = kChunks;
+    const uint32_t stride = kv.head_stride;
+    auto* const of_head = reinterpret_cast<float*>(shared + room.head_scratch) + warp * stride;
+    const float* const cosines =
+        reinterpret_cast<const float*>(shared + room.angles) + phase.table * 2 * r.pairs;
+    const float* const sines = cosines + r.pairs;
+    const bool is_query = head < group;
+    const bool is_value = head == group + 1;
+    const uint32_t in_qkv = InQkv(head);
+    const float* const norm = is_value ? nullptr : is_query ? phase.q_norm : phase.k_norm;
+    const auto place = [&](uint32_t i) { return lane * 2 + i * 64; };
+    // Before the numbers come.
+    float2 v[kPairs];
+    float2 weight[kPairs];
+#pragma unroll
+    for (uint32_t i = 0; i < kPairs; ++i) {
+      v[i] = make_float2(0, 0);
+      weight[i] = make_float2(1, 1);
+      if (place(i) >= stride) continue;
+      if (norm != nullptr && place(i) < r.head_size) {
+        weight[i] = *reinterpret_cast<const float2*>(norm + place(i));
+      }
+    }
+    AwaitPairs<kPairs>(
+        phase_number - phase.from,
+        [&](uint32_t i) {
+          return place(i) < stride ? phase.read + in_qkv * stride + place(i) : nullptr;
+        },
+        [&](uint32_t i, uint32_t first, uint32_t second) {
+          v[i].x += __uint_as_float(first);
+          v[i].y += __uint_as_float(second);
+        });
+    if (norm != nullptr) {
+      float squares = 0;
+#pragma unroll
+      for (uint32_t i = 0; i < kPairs; ++i) {
+        if (place(i) < r.head_size) squares += v[i].x * v[i].x + v[i].y * v[i].y;
+      }
+      const float factor = rsqrtf(WarpSum(squares) / r.head_size + r.epsilon);
+#pragma unroll
+      for (uint32_t i = 0; i < kPairs; ++i) {
+        if (place(i) >= r.head_size) continue;
+        v[i].x *= factor * weight[i].x;
+        v[i].y *= factor * weight[i].y;
+      }
+    }
+    const auto show = [&] {
+#pragma unroll
+      for (uint32_t i = 0; i < kPairs; ++i) {
+        if (place(i) < stride) *reinterpret_cast<float2*>(of_head + place(i)) = v[i];
+      }
+      __syncwarp();
+    };
+    if (!is_value) {
+      show();
+      const auto rotated = [&](uint32_t at, float own) {
+        if (at < r.pairs) return own * cosines[at] - of_head[at + r.pairs] * sines[at];
+        const uint32_t angle = at - r.pairs;
+        if (angle < r.pairs) return own * cosines[angle] + of_head[angle] * sines[angle];
+        return own;
+      };
+#pragma unroll
+      for (uint32_t i = 0; i < kPairs; ++i) {
+        if (place(i) >= stride) continue;
+        v[i] = make_float2(rotated(place(i), v[i].x), rotated(place(i) + 1, v[i].y));
+      }
+      __syncwarp();
+    }
+    char* const line = is_query ? shared + room.queries + head * room.key_bytes
+                                : shared + room.fresh + (is_value ? room.fresh_bytes : 0);
+    auto* const words = reinterpret_cast<uint32_t*>(line);
+    const uint32_t line_bytes = kv.line_bytes();
+    if (!is_query && kFp8) {
+      show();
+      const uint32_t scale = WriteFp8Line(kv, of_head, words, lane);
+      if (lane == 0) words[line_bytes / 4] = scale;
+    } else {
+#pragma unroll
+      for (uint32_t i = 0; i < kPairs; ++i) {
+        if (place(i) < stride) words[place(i) / 2] = PackBf16(v[i].x, v[i].y);
+      }
+    }
+    __syncwarp();
+    if (is_query || piece != 0) return;
+    char* const layer = LayerIn(phase, row.now_page);
+    const uint64_t in_layer = LineOf(row.now_slot, is_value ? 1 : 0);
+    auto* const cached = reinterpret_cast<uint32_t*>(layer + in_layer * line_bytes);
+#pragma unroll 1
+    for (uint32_t i = lane; i < line_bytes / 4; i += 32) cached[i] = words[i];
+    if (kFp8 && lane == 0) {
+      reinterpret_cast<uint8_t*>(layer + kv.scales_at())[in_layer] =
+          static_cast<uint8_t>(words[line_bytes / 4]);
+    }
+  }
+
+  // Waits for a block's keys or values, and puts this step's line among those of this warp. Values
+  // after the last are zero, because zero times what is not a number would not be zero.
+  __device__ const char* TakeLines(RingPlace& place, uint32_t first, uint32_t value) const {
+    auto* const full = reinterpret_cast<uint64_t*>(shared + room.barriers);
+    char* const stage = shared + room.ring + place.stage * kStageBytes;
+    AwaitPhase(&full[place.stage], place.parity);
+    const uint32_t own = first + warp * kKeysOfWarp;
+    const uint32_t chunks = kv.line_bytes() / 16;
+    auto* const lines = reinterpret_cast<uint4*>(stage) + warp * kKeysOfWarp * chunks;
+    if (own >= to) return stage;
+    if (row.new_key - own < kKeysOfWarp && row.new_key < to) {
+      const auto* const line =
+          reinterpret_cast<const uint4*>(shared + room.fresh + value * room.fresh_bytes);
+      for (uint32_t i = lane; i < chunks; i += 32)
+        lines[(row.new_key - own) * chunks + i] = line[i];
+    }
+    if (value == 1 && to - own < kKeysOfWarp) {
+      for (uint32_t i = (to - own) * chunks + lane; i < kKeysOfWarp * chunks; i += 32) {
+        lines[i] = make_uint4(0, 0, 0, 0);
+      }
+    }
+    __syncwarp();
+    return stage + warp * kKeysOfWarp * kv.line_bytes();
+  }
+  __device__ void Free(RingPlace& place) const {
+    auto* const full = reinterpret_cast<uint64_t*>(shared + room.barriers);
+    ShowToCopies();  // lines that were put there
+    __syncwarp();
+    if (lane == 0) Arrive(full + kMostStages + place.stage);
+    place.Next(room.stages);
+  }
+
+  __device__ void Attend(const ResidentPhase& phase, RingPlace& place, uint32_t phase_number) {
+    float most = -INFINITY;  // of head lane / 4
+    float sum = 0;           // this lane's part
+    Out out = {};
+    for (uint32_t first = from; first < to; first += room.block_keys) {
+      if (kFp8 && first != from) LoadScales(phase, first);
+      const bool works = first + warp * kKeysOfWarp < to && warp * kKeysOfWarp < room.block_keys;
+      uint32_t weights[2] = {};
+      const char* lines = TakeLines(place, first, 0);
+      if (works) {
+        float scores[4];
+        Score(lines, scores);
+        Weigh(first, scores, weights, most, sum, out);
+      }
+      Free(place);
+      lines = TakeLines(place, first, 1);
+      if (works) AddValues(lines, weights, out);
+      Free(place);
+    }
+    Add(phase, most, sum, out, phase_number);
+  }
+
+  // Scores of 16 keys with the query of head lane / 4.
+  __device__ void Score(const char* keys, float (&scores)[4]) const {
+    float acc[2][2][4] = {};  // [key / 8], products that do not wait for one another
     const char* const query = shared + room.queries + lane / 4 * room.key_bytes;
-#pragma unroll 4
+    const uint32_t line_bytes = kv.line_bytes();
+#pragma unroll 2
     for (uint32_t first = 0; first < kv.head_stride; first += 32) {
       const uint32_t at = first + lane % 4 * 8;
-      uint4 a = make_uint4(0, 0, 0, 0);
-      uint4 b = a;
-      uint4 q = a;
-      if (at < kv.head_stride) {
-        a = *reinterpret_cast<const uint4*>(top + at * 2);
-        b = *reinterpret_cast<const uint4*>(top + 8 * keys.bytes + at * 2);
-        q = *reinterpret_cast<const uint4*>(query + at * 2);
+      const bool real = at < kv.head_stride;
+      uint4 q = make_uint4(0, 0, 0, 0);
+      if (real) q = *reinterpret_cast<const uint4*>(query + at * 2);
+#pragma unroll
+      for (uint32_t i = 0; i < 2; ++i) {
+        const char* const key = keys + (i * 8 + lane / 4) * line_bytes;
+        uint4 k = make_uint4(0, 0, 0, 0);
+        if (real && kFp8) {
+          const uint2 packed = *reinterpret_cast<const uint2*>(key + at);
+          const uint2 a = PairsOfE4m3(packed.x, kTwoTo120);
+          const uint2 b = PairsOfE4m3(packed.y, kTwoTo120);
+          k = make_uint4(a.x, a.y, b.x, b.y);
+        } else if (real) {
+          k = *reinterpret_cast<const uint4*>(key + at * 2);
+        }
+        Mma(acc[i][0], q.x, 0, q.y, 0, k.x, k.y);
+        Mma(acc[i][1], q.z, 0, q.w, 0, k.z, k.w);
       }
-      Mma(acc, a.x, b.x, a.y, b.y, q.x, q.y);
-      Mma(other, a.z, b.z, a.w, b.w, q.z, q.w);
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) acc[i] += other[i];
-    const uint32_t key = warp * 16 + lane / 4;
-    const uint32_t head = lane % 4 * 2;
-    scores[head * kResidentKeys + key] = acc[0];
-    scores[(head + 1) * kResidentKeys + key] = acc[1];
-    scores[head * kResidentKeys + key + 8] = acc[2];
-    scores[(head + 1) * kResidentKeys + key + 8] = acc[3];
+    for (uint32_t i = 0; i < 4; ++i) scores[i] = acc[i / 2][0][i % 2] + acc[i / 2][1][i % 2];
   }
 
-  // The running softmax of a head, by one warp.
-  __device__ void Weigh(uint32_t first, float to_log2, const float* scores, bf16* weights,
-                        float& most, float& sum, float& shrink) const {
-    constexpr uint32_t kEach = (kResidentKeys + 31) / 32;
-    float of[kEach];
-#pragma unroll
-    for (uint32_t i = 0; i < kEach; ++i) {
-      const uint32_t in_block = i * 32 + lane;
-      const uint32_t key = first + in_block;
-      of[i] = in_block < room.block_keys ? scores[in_block] : -INFINITY;
-      if (r.softcap != 0) of[i] = r.softcap * tanhf(of[i] * r.scale / r.softcap);
-      const bool seen = in_block < room.block_keys && key < to && row.Allows(key);
-      if (!seen) of[i] = -INFINITY;
+  // A line's scale, whose powers PairsOfE4m3 has with kTwoTo120.
+  __device__ float ScaleOf(uint32_t key, uint32_t scale, uint32_t value) const {
+    if (key == row.new_key && key < to) {  // and this block has rotated it
+      scale = *reinterpret_cast<const uint32_t*>(shared + room.fresh + value * room.fresh_bytes +
+                                                 kv.line_bytes());
     }
+    return __uint_as_float((max(scale, 121U) - 120U) << 23);
+  }
+
+  // The running softmax of each head, by four lanes. Makes weights in bfloat16 of scores.
+  __device__ void Weigh(uint32_t first, float (&scores)[4], uint32_t (&weights)[2], float& most,
+                        float& sum, Out& out) const {
     float best = most;
 #pragma unroll
-    for (uint32_t i = 0; i < kEach; ++i) best = fmaxf(best, of[i]);
-#pragma unroll
-    for (int offset = 16; offset > 0; offset >>= 1) {
-      best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFU, best, offset));
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t key = first + KeyOf(i);
+      if (kFp8) scores[i] *= ScaleOf(key, key_scales[i], 0);
+      scores[i] *= r.scale;
+      scores[i] = key < to && row.Allows(key) ? scores[i] * kLog2E : -INFINITY;
+      best = fmaxf(best, scores[i]);
     }
-    const float base = best == -INFINITY ? 0.0F : best * to_log2;
-    const float factor = Exp2(most * to_log2 - base);
-    if (lane == 0) shrink = factor;
+    best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFU, best, 1));
+    best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFFU, best, 2));
+    const float base = best == -INFINITY ? 0.0F : best;
+    const float shrink = Exp2(most - base);
     most = best;
-    sum *= factor;
+    sum *= shrink;
 #pragma unroll
-    for (uint32_t i = 0; i < kEach; ++i) {
-      if (i * 32 + lane >= room.block_keys) break;
-      const float weight = Exp2(fmaf(of[i], to_log2, -base));
-      sum += weight;
-      weights[i * 32 + lane] = __float2bfloat16(weight);
+    for (uint32_t i = 0; i < 4; ++i) {
+      scores[i] = Exp2(scores[i] - base);
+      sum += scores[i];
+      if (kFp8) scores[i] *= ScaleOf(first + KeyOf(i), value_scales[i], 1);
+    }
+    weights[0] = PackBf16(scores[0], scores[1]);
+    weights[1] = PackBf16(scores[2], scores[3]);
+    if (first == from) return;
+    const float shrinks[2] = {__shfl_sync(0xFFFFFFFFU, shrink, lane % 4 * 8),
+                              __shfl_sync(0xFFFFFFFFU, shrink, lane % 4 * 8 + 4)};
+#pragma unroll
+    for (uint32_t c = 0; c < kChunks; ++c) {
+      if (c * 64 >= kv.head_stride) break;
+#pragma unroll
+      for (uint32_t i = 0; i < 16; ++i) out[c][i / 4][i % 4] *= shrinks[i % 2];
     }
   }
 
-  __device__ void AddValues(const Lines& values, uint32_t count, const char* weights,
-                            const float* shrinks, float (&out)[2][4]) const {
-    const float factors[2] = {shrinks[lane % 4 * 2], shrinks[lane % 4 * 2 + 1]};
+  // Adds 16 values by their weights. A lane has eight dimensions of four values, which are four
+  // tiles of two rows for each lane / 4.
+  __device__ void AddValues(const char* values, const uint32_t (&weights)[2], Out& out) const {
+    constexpr uint32_t kLow = 0x5410;
+    constexpr uint32_t kHigh = 0x7632;
+    const uint32_t line_bytes = kv.line_bytes();
+    const char* const own = values + lane % 4 * 2 * line_bytes;
 #pragma unroll
-    for (uint32_t half = 0; half < 2; ++half) {
-      const uint32_t dimension = half * 128 + warp * 16;
-      if (dimension >= kv.head_stride) break;
+    for (uint32_t c = 0; c < kChunks; ++c) {
+      if (c * 64 >= kv.head_stride) break;
+      const uint32_t at = c * 64 + lane / 4 * 8;
+      const bool real = at < kv.head_stride;
+      if constexpr (kFp8) {
+        uint2 v[4] = {};
 #pragma unroll
-      for (int i = 0; i < 4; ++i) out[half][i] *= factors[i % 2];
-      const uint32_t at = SharedAddress(values.at) + (lane / 16 * 8 + lane % 8) * values.bytes +
-                          (dimension + lane / 8 % 2 * 8) * 2;
+        for (uint32_t i = 0; i < 4; ++i) {
+          const uint32_t key = i / 2 * 8 + i % 2;
+          if (real) v[i] = *reinterpret_cast<const uint2*>(own + key * line_bytes + at);
+        }
 #pragma unroll
-      for (uint32_t key = 0; key < kResidentKeys; key += 16) {
-        if (key >= count) break;
-        uint32_t v[4];
-        LoadTransposed(v, at + key * values.bytes);
-        const auto* const pair = reinterpret_cast<const uint32_t*>(
-            weights + lane / 4 * kWeightBytes + (key + lane % 4 * 2) * 2);
-        Mma(out[half], v[0], v[1], v[2], v[3], pair[0], pair[4]);
+        for (uint32_t word = 0; word < 2; ++word) {
+          const auto of = [&](uint32_t i) { return word == 0 ? v[i].x : v[i].y; };
+          const auto pair = [&](uint32_t i, uint32_t which) {
+            return PairsOfE4m3(__byte_perm(of(i), of(i + 1), which), kTwoTo120);
+          };
+          // A line has the number 2 before the number 1 of each four (WriteFp8Line).
+          const uint2 a = pair(0, kLow);
+          const uint2 b = pair(0, kHigh);
+          const uint2 d = pair(2, kLow);
+          const uint2 e = pair(2, kHigh);
+          Mma(out[c][2 * word], a.x, b.x, d.x, e.x, weights[0], weights[1]);
+          Mma(out[c][2 * word + 1], a.y, b.y, d.y, e.y, weights[0], weights[1]);
+        }
+      } else {
+        uint4 v[4] = {};
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i) {
+          const uint32_t key = i / 2 * 8 + i % 2;
+          if (real) v[i] = *reinterpret_cast<const uint4*>(own + key * line_bytes + at * 2);
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < 4; ++j) {
+          const auto of = [&](uint32_t i) {
+            return j == 0 ? v[i].x : j == 1 ? v[i].y : j == 2 ? v[i].z : v[i].w;
+          };
+          Mma(out[c][j], __byte_perm(of(0), of(1), kLow), __byte_perm(of(0), of(1), kHigh),
+              __byte_perm(of(2), of(3), kLow), __byte_perm(of(2), of(3), kHigh), weights[0],
+              weights[1]);
+        }
       }
     }
   }
 
-  __device__ void Write(float most, float sum, float to_log2, const float (&out)[2][4],
-                        uint32_t phase_number) const {
-    if (warp < static_cast<int>(group) && lane == 0) {
-      Mail* const at = phase.part_scales + (piece * r.heads + kv_head * group + warp) * 2;
-      Send(at, __float_as_uint(most * to_log2), phase_number);
-      Send(at + 1, __float_as_uint(sum), phase_number);
-    }
+  // Adds the results of this block's warps, and sends them.
+  __device__ void Add(const ResidentPhase& phase, float most, float sum, const Out& out,
+                      uint32_t phase_number) const {
+    auto* const parts = reinterpret_cast<float*>(shared + room.parts);
+    auto* const scales = reinterpret_cast<float2*>(shared + room.part_scales);
+    const uint32_t keys = min(to - from, room.block_keys);  // of the first block
+    const uint32_t warps = (keys + kKeysOfWarp - 1) / kKeysOfWarp;
+    if (warp < warps) {
+      sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
+      sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
+      if (lane % 4 == 0) scales[warp * 8 + lane / 4] = make_float2(most, sum);
 #pragma unroll
-    for (uint32_t half = 0; half < 2; ++half) {
+      for (uint32_t i = 0; i < 2; ++i) {
+        const uint32_t head = lane % 4 * 2 + i;
+        if (head >= group) break;
+        float* const own = parts + (warp * group + head) * room.part_stride;
 #pragma unroll
-      for (uint32_t i = 0; i < 4; ++i) {
-        const uint32_t head = lane % 4 * 2 + i % 2;
-        const uint32_t at = half * 128 + warp * 16 + lane / 4 + i / 2 * 8;
-        if (head >= group || at >= kv.head_stride) continue;
-        Send(phase.parts +
-                 (static_cast<size_t>(piece) * r.heads + kv_head * group + head) * kv.head_stride +
-                 at,
-             __float_as_uint(out[half][i]), phase_number);
+        for (uint32_t c = 0; c < kChunks; ++c) {
+          const uint32_t at = c * 64 + lane / 4 * 8;
+          if (at >= kv.head_stride) break;
+          const auto& of = out[c];
+          *reinterpret_cast<float4*>(own + at) =
+              make_float4(of[0][i], of[0][i + 2], of[1][i], of[1][i + 2]);
+          *reinterpret_cast<float4*>(own + at + 4) =
+              make_float4(of[2][i], of[2][i + 2], of[3][i], of[3][i + 2]);
+        }
       }
+    }
+    MeetConsumers();
+    const uint32_t pairs = group * pairs_of_head;
+#pragma unroll 1
+    for (uint32_t pair = threadIdx.x; pair < pairs; pair += kConsumers) {
+      const uint32_t head = pair < kConsumers ? head_of_thread : pair / pairs_of_head;
+      const uint32_t in_head = pair - head * pairs_of_head;
+      float2 scale[kWarps];
+      float2 part[kWarps];
+      float best = -INFINITY;
+#pragma unroll
+      for (uint32_t w = 0; w < kWarps; ++w) {
+        scale[w] = make_float2(-INFINITY, 0);
+        part[w] = make_float2(0, 0);
+        if (w >= warps) continue;
+        scale[w] = scales[w * 8 + head];
+        part[w] = *reinterpret_cast<const float2*>(parts + (w * group + head) * room.part_stride +
+                                                   2 * in_head);
+        best = fmaxf(best, scale[w].x);
+      }
+      const float base = best == -INFINITY ? 0.0F : best;
+      float total = 0;
+      float2 numbers = make_float2(0, 0);
+#pragma unroll
+      for (uint32_t w = 0; w < kWarps; ++w) {
+        const float weight = Exp2(scale[w].x - base);
+        total += weight * scale[w].y;
+        numbers.x += weight * part[w].x;
+        numbers.y += weight * part[w].y;
+      }
+      const uint32_t in_step = piece * r.heads + kv_head * group;
+      if (in_head == 0) {
+        SendPair(phase.part_scales + (in_step + head) * 2, __float_as_uint(best),
+                 __float_as_uint(total), phase_number);
+      }
+      SendPair(phase.parts + static_cast<size_t>(in_step) * kv.head_stride + 2 * pair,
+               __float_as_uint(numbers.x), __float_as_uint(numbers.y), phase_number);
     }
   }
 
   const ResidentStep& r;
-  const ResidentPhase& phase;
   const RowOfStep& row;
   const ResidentLayout& room;
   char* const shared;
@@ -381,69 +515,17 @@ class PieceOfKeys {
   const uint32_t group;
   const uint32_t kv_head;
   const uint32_t piece;
-  const int lane;
-  const int warp;
-  const uint32_t line_bytes;
-  uint32_t from;
-  uint32_t to;
-  uint32_t new_key;
-  char* fresh;
-  uint32_t scales[kKeysOfThread];
+  const uint32_t lane;
+  const uint32_t warp;
+  const uint32_t pairs_of_head;
+  const uint32_t merged;          // pairs that each block of a key head merges
+  const uint32_t head_of_thread;  // of this thread's first pair
+  uint32_t window = 0;
+  uint32_t from = 0;
+  uint32_t to = 0;
+  // fp8: of the keys whose scores this lane has
+  uint32_t key_scales[4];
+  uint32_t value_scales[4];
 };
-
-// Puts the pieces of a key head together: each of its blocks does so for some of the numbers.
-__device__ inline void MergePieces(const ResidentStep& r, const ResidentPhase& phase,
-                                   const ResidentLayout& room, char* shared,
-                                   uint32_t phase_number) {
-  const KvShape& kv = r.kv;
-  const uint32_t first_head = blockIdx.x % kv.kv_heads * (r.heads / kv.kv_heads);
-  const uint32_t group = r.heads / kv.kv_heads;
-  const uint32_t pairs = group * kv.head_stride / 2;
-  const uint32_t each = (pairs + r.splits - 1) / r.splits;
-  const uint32_t begin = min(blockIdx.x / kv.kv_heads * each, pairs);
-  const uint32_t count = min(each, pairs - begin);
-  auto* const numbers = reinterpret_cast<float2*>(shared + room.merge);  // [splits][each]
-  auto* const scales = numbers + r.splits * each;                        // [splits][group]
-  MeetConsumers();  // no thread uses the keys any more
-  const uint32_t scale_count = r.splits * group;
-  const uint32_t number_count = r.splits * count;
-  for (uint32_t i = threadIdx.x; i < max(scale_count, number_count); i += kConsumers) {
-    const auto at = [&](uint32_t which) -> const Mail* {
-      if (which == 0) {
-        if (i >= scale_count) return nullptr;
-        return phase.part_scales + (i / group * r.heads + first_head + i % group) * 2;
-      }
-      if (i >= number_count) return nullptr;
-      const size_t row = static_cast<size_t>(i / count) * r.heads + first_head;
-      return phase.parts + row * kv.head_stride + 2 * (begin + i % count);
-    };
-    AwaitPairs<2>(phase_number, at, [&](uint32_t which, uint32_t first, uint32_t second) {
-      (which == 0 ? scales : numbers)[i] =
-          make_float2(__uint_as_float(first), __uint_as_float(second));
-    });
-  }
-  MeetConsumers();
-  for (uint32_t i = threadIdx.x; i < count; i += kConsumers) {
-    const uint32_t in_group = (begin + i) * 2 / kv.head_stride;
-    float most = -INFINITY;
-    for (uint32_t s = 0; s < r.splits; ++s) most = fmaxf(most, scales[s * group + in_group].x);
-    const float base = most == -INFINITY ? 0.0F : most;
-    float total = 0;
-    float2 sum = make_float2(0, 0);
-    for (uint32_t s = 0; s < r.splits; ++s) {
-      const float2 scale = scales[s * group + in_group];
-      const float weight = exp2f(scale.x - base);
-      total += weight * scale.y;
-      sum.x += weight * numbers[s * count + i].x;
-      sum.y += weight * numbers[s * count + i].y;
-    }
-    if (phase.sinks != nullptr && most != -INFINITY) {
-      total += exp2f(phase.sinks[first_head + in_group] * 1.44269504088896341F - most);
-    }
-    const float inverse = total > 0 ? 1 / total : 0.0F;
-    Send(phase.attended + first_head * (kv.head_stride / 2) + begin + i,
-         PackBf16(sum.x * inverse, sum.y * inverse), phase_number);
-  }
-}
 
 }  // namespace pie::cuda

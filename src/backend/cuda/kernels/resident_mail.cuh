@@ -38,9 +38,8 @@ __device__ void AwaitPairs(uint32_t phase, At&& at, Take&& take) {
 }
 
 // Reads `pairs` pairs of letters that follow one another, and calls take(pair, first, second).
-template <class Take>
+template <uint32_t kAtOnce, class Take>
 __device__ void ReadMail(const Mail* from, uint32_t pairs, uint32_t phase, Take&& take) {
-  constexpr uint32_t kAtOnce = 8;
   for (uint32_t first = threadIdx.x; first < pairs; first += kAtOnce * kConsumers) {
     const auto pair = [&](uint32_t i) { return first + i * kConsumers; };
     AwaitPairs<kAtOnce>(

@@ -109,8 +109,15 @@ __device__ void MultiplyPacked(const char* stage, const bf16* x, uint32_t column
   }
 }
 
+template <class Model>
 __device__ inline void MultiplyStage(WeightKind kind, const char* stage, const bf16* x,
                                      uint32_t columns, int warp, int lane, float (&acc)[4]) {
+  if constexpr (Model::kWeights != ResidentWeights::kAny) {
+    if (Model::kWeights == ResidentWeights::kFp8 && kind == WeightKind::kFp8) {
+      return MultiplyPacked<WeightKind::kFp8>(stage, x, columns, warp, lane, acc);
+    }
+    return MultiplyDense(stage, x, columns, warp, lane, acc);
+  }
   switch (kind) {
     case WeightKind::kBf16:
       return MultiplyDense(stage, x, columns, warp, lane, acc);
@@ -128,6 +135,7 @@ __device__ inline void MultiplyStage(WeightKind kind, const char* stage, const b
 }
 
 // The products of a phase: this block's tiles of 16 rows of W.
+template <class Model>
 __device__ inline void MultiplyTiles(const ResidentPhase& phase, const ResidentLayout& room,
                                      char* shared, RingPlace& place, uint32_t phase_number) {
   auto* const full = reinterpret_cast<uint64_t*>(shared + room.barriers);
@@ -146,8 +154,8 @@ __device__ inline void MultiplyTiles(const ResidentPhase& phase, const ResidentL
     for (uint32_t column = 0; column < k; column += stage_columns) {
       if (static_cast<int>(place.count % 2) == warp / kSharers) {
         AwaitPhase(&full[place.stage], place.parity);
-        MultiplyStage(kind, shared + room.ring + place.stage * kStageBytes, x + column,
-                      min(stage_columns, k - column), warp % kSharers, lane, acc);
+        MultiplyStage<Model>(kind, shared + room.ring + place.stage * kStageBytes, x + column,
+                             min(stage_columns, k - column), warp % kSharers, lane, acc);
         __syncwarp();
         if (lane == 0) ArriveFor(&empty[place.stage], kWarps / kSharers);
       }

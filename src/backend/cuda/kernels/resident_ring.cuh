@@ -179,6 +179,7 @@ __device__ inline void FetchPiece(const ResidentStep& r, const ResidentPhase& ph
   const uint32_t line_bytes = kv.line_bytes();
   for (uint32_t first = range.from; first < range.to; first += room.block_keys) {
     const uint32_t end = min(first + room.block_keys, range.to);
+#pragma unroll 1
     for (uint32_t value = 0; value < 2; ++value) {
       ring.Take(room.stages);
       if (lane == 0) ArriveExpecting(ring.full(), (end - first) * line_bytes);
@@ -187,6 +188,7 @@ __device__ inline void FetchPiece(const ResidentStep& r, const ResidentPhase& ph
           static_cast<const char*>(kv.data) + phase.layer_offset +
           static_cast<uint64_t>(value * kv.kv_heads + kv_head) * kv.page_tokens * line_bytes;
       const uint32_t last_page = (end - 1) / kv.page_tokens;
+#pragma unroll 1
       for (uint32_t page = first / kv.page_tokens + lane; page <= last_page; page += 32) {
         const uint32_t page_begin = page * kv.page_tokens;
         const uint32_t begin = max(first, page_begin);

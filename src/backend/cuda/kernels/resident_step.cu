@@ -1,11 +1,13 @@
 #include "backend/cuda/kernels/resident_step.h"
 
 #include "backend/cuda/kernels/resident_attention.cuh"
+#include "backend/cuda/kernels/resident_attention_any.cuh"
 #include "backend/cuda/kernels/resident_products.cuh"
 
 namespace pie::cuda {
 namespace {
 
+// The threads meet once more before the same `scratch` is used again.
 __device__ float SumOfConsumers(float value, float* scratch) {
   value = WarpSum(value);
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
@@ -13,31 +15,34 @@ __device__ float SumOfConsumers(float value, float* scratch) {
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < kWarps; ++i) sum += scratch[i];
-  MeetConsumers();
   return sum;
 }
 
 // x += post_norm(delta + bias), and the input of the products becomes norm(x). Every block has x.
+template <class Model>
 __device__ void NormInput(const ResidentStep& r, const ResidentPhase& phase,
                           const ResidentLayout& room, char* shared, RingPlace& place,
                           uint32_t phase_number) {
   auto* const x = reinterpret_cast<float2*>(shared + room.x);
   auto* const input = reinterpret_cast<uint32_t*>(shared + room.input);
   auto* const scratch = reinterpret_cast<float*>(shared + room.scratch);
-  const auto* const bias = reinterpret_cast<const float2*>(phase.bias);
-  const auto* const post_norm = reinterpret_cast<const float2*>(phase.post_norm);
+  const auto* const bias = reinterpret_cast<const float2*>(Model::kPlain ? nullptr : phase.bias);
+  const auto* const post_norm =
+      reinterpret_cast<const float2*>(Model::kPlain ? nullptr : phase.post_norm);
   const bool has_norm = phase.norm != nullptr;
   auto* const added = reinterpret_cast<float2*>(shared + room.merge);
   const uint32_t count = r.hidden / 2;
   float squares = 0;
   if (phase.read != nullptr && post_norm != nullptr) {
-    ReadMail(phase.read, count, phase_number - phase.from, [&](uint32_t i, uint32_t a, uint32_t b) {
-      float2 add = make_float2(__uint_as_float(a), __uint_as_float(b));
-      if (bias != nullptr) add = make_float2(add.x + bias[i].x, add.y + bias[i].y);
-      added[i] = add;
-      squares += add.x * add.x + add.y * add.y;
-    });
-    const float post = rsqrtf(SumOfConsumers(squares, scratch) / r.hidden + r.epsilon);
+    ReadMail<Model::kMailAtOnce>(phase.read, count, phase_number - phase.from,
+                                 [&](uint32_t i, uint32_t a, uint32_t b) {
+                                   float2 add = make_float2(__uint_as_float(a), __uint_as_float(b));
+                                   if (bias != nullptr)
+                                     add = make_float2(add.x + bias[i].x, add.y + bias[i].y);
+                                   added[i] = add;
+                                   squares += add.x * add.x + add.y * add.y;
+                                 });
+    const float post = rsqrtf(SumOfConsumers(squares, scratch + kWarps) / r.hidden + r.epsilon);
     squares = 0;
     for (uint32_t i = threadIdx.x; i < count; i += kConsumers) {
       const float2 add = added[i];  // written by this thread
@@ -46,13 +51,14 @@ __device__ void NormInput(const ResidentStep& r, const ResidentPhase& phase,
       squares += x[i].x * x[i].x + x[i].y * x[i].y;
     }
   } else if (phase.read != nullptr) {
-    ReadMail(phase.read, count, phase_number - phase.from, [&](uint32_t i, uint32_t a, uint32_t b) {
-      float2 value = x[i];
-      value.x += __uint_as_float(a) + (bias == nullptr ? 0.0F : bias[i].x);
-      value.y += __uint_as_float(b) + (bias == nullptr ? 0.0F : bias[i].y);
-      x[i] = value;
-      squares += value.x * value.x + value.y * value.y;
-    });
+    ReadMail<Model::kMailAtOnce>(
+        phase.read, count, phase_number - phase.from, [&](uint32_t i, uint32_t a, uint32_t b) {
+          float2 value = x[i];
+          value.x += __uint_as_float(a) + (bias == nullptr ? 0.0F : bias[i].x);
+          value.y += __uint_as_float(b) + (bias == nullptr ? 0.0F : bias[i].y);
+          x[i] = value;
+          squares += value.x * value.x + value.y * value.y;
+        });
   } else {
     for (uint32_t i = threadIdx.x; i < count; i += kConsumers) {
       squares += x[i].x * x[i].x + x[i].y * x[i].y;
@@ -69,7 +75,7 @@ __device__ void NormInput(const ResidentStep& r, const ResidentPhase& phase,
       reinterpret_cast<const float2*>(shared + room.ring + place.stage * kStageBytes);
   AwaitPhase(full, place.parity);
   place.Next(room.stages);
-#pragma unroll 4
+#pragma unroll 2
   for (uint32_t i = threadIdx.x; i < count; i += kConsumers) {
     const float2 value = x[i];  // written by this thread
     if (phase.x_out != nullptr && blockIdx.x == 0)
@@ -80,11 +86,13 @@ __device__ void NormInput(const ResidentStep& r, const ResidentPhase& phase,
   if (threadIdx.x % 32 == 0) Arrive(full + kMostStages);
 }
 
+template <class Model>
 __device__ void CopyInput(const ResidentPhase& phase, const ResidentLayout& room, char* shared,
                           uint32_t phase_number) {
   auto* const input = reinterpret_cast<uint2*>(shared + room.input);
-  ReadMail(phase.read, phase.k / 4, phase_number - phase.from,
-           [&](uint32_t i, uint32_t a, uint32_t b) { input[i] = make_uint2(a, b); });
+  ReadMail<Model::kMailAtOnce>(
+      phase.read, phase.k / 4, phase_number - phase.from,
+      [&](uint32_t i, uint32_t a, uint32_t b) { input[i] = make_uint2(a, b); });
 }
 
 // The input is zero from column k up to the next span. Packed weights are zero there, but zero
@@ -114,14 +122,17 @@ __device__ void BringNorms(const ResidentStep& r, const ResidentPhase& phase) {
   }
 }
 
+template <class Model>
 __device__ void RunPhases(const ResidentStep& r, const ResidentLayout& room, char* shared) {
   auto* const x = reinterpret_cast<float4*>(shared + room.x);
   auto* const angles = reinterpret_cast<float*>(shared + room.angles);
   auto* const entries = reinterpret_cast<ResidentPhase*>(shared + room.phases);
   WaitForInputs();
+#pragma unroll 1
   for (uint32_t i = threadIdx.x; i < r.hidden / 4; i += kConsumers) {
     x[i] = reinterpret_cast<const float4*>(r.x)[i];
   }
+#pragma unroll 1
   for (uint32_t i = threadIdx.x; i < r.tables * r.pairs; i += kConsumers) {
     const uint32_t at = i / r.pairs * 2 * r.pairs + i % r.pairs;
     angles[at] = r.cosines[i];
@@ -134,29 +145,38 @@ __device__ void RunPhases(const ResidentStep& r, const ResidentLayout& room, cha
   MeetConsumers();
   const uint32_t first_number = CountOf(r.counters + 2) * r.phase_count + 1;
   RingPlace place;
+  [[maybe_unused]] PieceOfKeys<Model> piece(r, row, room, shared);  // of plain models
   uint32_t layers = 0;
   for (uint32_t p = 0; p < r.phase_count; ++p) {
     const ResidentPhase& phase = entries[p % 2];
     if (p + 1 < r.phase_count) BringPhase(r.phases + p + 1, entries + (p + 1) % 2);
     const uint32_t number = first_number + p;
-    BringNorms(r, phase);
+    if (!Model::kPlain) BringNorms(r, phase);
     if (phase.input == ResidentInput::kAttention) {
       if (attends) {
-        PieceOfKeys piece(r, phase, row, room, shared);
-        piece.Begin();
-        piece.Run(place, number);
-        MergePieces(r, phase, room, shared, number);
+        if constexpr (Model::kPlain) {
+          piece.Run(phase, place, number);
+          piece.Merge(phase, number);
+        } else {
+          AnyPieceOfKeys any(r, phase, row, room, shared);
+          any.Begin();
+          any.Run(place, number);
+          MergeAnyPieces(r, phase, room, shared, number);
+        }
       }
     } else {
       if (phase.begins_layer) ++layers;
-      if (phase.input == ResidentInput::kNormed) NormInput(r, phase, room, shared, place, number);
-      if (phase.input == ResidentInput::kCopied) CopyInput(phase, room, shared, number);
+      if (phase.input == ResidentInput::kNormed)
+        NormInput<Model>(r, phase, room, shared, place, number);
+      if (phase.input == ResidentInput::kCopied && blockIdx.x * kTileRows < phase.n) {
+        CopyInput<Model>(phase, room, shared, number);
+      }
       if (phase.input != ResidentInput::kSame) {
         PadInput(phase.k, room, shared);
         MeetConsumers();
       }
       if (phase.begins_layer && layers > 1 && threadIdx.x == 32) CountLater(r.counters);
-      MultiplyTiles(phase, room, shared, place, number);
+      MultiplyTiles<Model>(phase, room, shared, place, number);
     }
     AwaitCopies<0>();
     MeetConsumers();
@@ -168,6 +188,7 @@ __device__ void RunPhases(const ResidentStep& r, const ResidentLayout& room, cha
   }
 }
 
+template <class Model>
 __global__ void __launch_bounds__(kConsumers + 32, 1)
     ResidentStepKernel(const __grid_constant__ ResidentStep r,
                        const __grid_constant__ ResidentLayout room) {
@@ -185,8 +206,27 @@ __global__ void __launch_bounds__(kConsumers + 32, 1)
     FetchAll(r, room, shared);
     WaitForInputs();
   } else {
-    RunPhases(r, room, shared);
+    RunPhases<Model>(r, room, shared);
   }
+}
+
+using Kernel = void (*)(ResidentStep, ResidentLayout);
+
+template <bool kFp8>
+Kernel KernelOf(ResidentWeights weights) {
+  switch (weights) {
+    case ResidentWeights::kBf16:
+      return ResidentStepKernel<ResidentModel<ResidentWeights::kBf16, kFp8, true>>;
+    case ResidentWeights::kFp8:
+      return ResidentStepKernel<ResidentModel<ResidentWeights::kFp8, kFp8, true>>;
+    case ResidentWeights::kAny:
+      break;
+  }
+  return ResidentStepKernel<ResidentModel<ResidentWeights::kAny, kFp8, false>>;
+}
+Kernel KernelOf(const ResidentStep& step) {
+  const ResidentWeights weights = IsPlain(step) ? step.weights : ResidentWeights::kAny;
+  return step.kv.fp8 ? KernelOf<true>(weights) : KernelOf<false>(weights);
 }
 
 }  // namespace
@@ -199,14 +239,15 @@ bool CanRunResident(const ResidentStep& step) {
   const ResidentLayout room = LayoutOf(step);
   return room.stages >= kLeastStages && step.kv.kv_heads <= ResidentBlocks() &&
          step.heads / step.kv.kv_heads <= kMostResidentGroup && step.hidden * 4 <= kStageBytes &&
-         step.kv.head_stride <= 256 && CanMeet(ResidentStepKernel, kConsumers + 32, room.bytes);
+         step.kv.head_stride <= 256 && CanMeet(KernelOf(step), kConsumers + 32, room.bytes);
 }
 
 void RunResidentStep(const ResidentStep& step, Stream stream) {
   const ResidentLayout room = LayoutOf(step);
-  AllowShared(ResidentStepKernel, room.bytes);
-  LaunchTogether(ResidentStepKernel, dim3(ResidentBlocks()), dim3(kConsumers + 32), room.bytes,
-                 stream, step, room);
+  const Kernel kernel = KernelOf(step);
+  AllowShared(kernel, room.bytes);
+  LaunchTogether(kernel, dim3(ResidentBlocks()), dim3(kConsumers + 32), room.bytes, stream, step,
+                 room);
 }
 
 }  // namespace pie::cuda

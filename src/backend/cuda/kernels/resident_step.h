@@ -66,6 +66,13 @@ struct alignas(16) ResidentPhase {
   uint32_t table = 0;  // of angles
 };
 
+// The kinds of a model's matrices.
+enum class ResidentWeights : uint8_t {
+  kBf16,
+  kFp8,  // or bfloat16
+  kAny,
+};
+
 struct ResidentStep {
   const StepHeader* step = nullptr;
   const ResidentPhase* phases = nullptr;  // on the device
@@ -86,6 +93,10 @@ struct ResidentStep {
   float scale = 0;
   float softcap = 0;
   uint32_t splits = 0;  // pieces of a key head's keys
+  ResidentWeights weights = ResidentWeights::kAny;
+  // There are no biases, norms after a layer, sinks, caps or rotated neighbours, and heads have at
+  // most 128 numbers.
+  bool plain = false;
   // Zero before the first launch: how often blocks have begun a layer in this step, blocks that
   // have left, and steps before this one.
   uint32_t* counters = nullptr;
