@@ -10,7 +10,7 @@ namespace {
 TEST(Out, ACallThatFailsLeavesItsError) {
   Out out;
   const auto* grammar =
-      pie_bridge::pie_grammar_new(pie_bridge::GrammarKind::Regex, ToStr("("), out.get());
+      pie_bridge::pie_grammar_new(pie_bridge::GrammarKind::Regex, ToStr("("), 0, out.get());
   EXPECT_EQ(grammar, nullptr);
   EXPECT_FALSE(out.text().empty());
   EXPECT_EQ(out.error(), out.text());

@@ -413,7 +413,7 @@ fn lark_errors_tell_their_place() {
 fn faults_of_lark_are_found_without_a_vocabulary() {
     let check = |source: &str| Grammar::from_ebnf(source).and_then(|made| made.check_rules(1));
     for (source, line) in [
-        ("start: \"a\"\n  | missing", 2),
+        ("start: \"a\"\n  | missing", 1),
         ("start: (\"a\"", 1),
         ("start: a\na: b\nb: c", 3),
     ] {
@@ -424,7 +424,7 @@ fn faults_of_lark_are_found_without_a_vocabulary() {
             "{source}: {error:?}"
         );
     }
-    let wrong = r#"{"properties": {"a": {"type": "string", "const": 1}}, "required": ["a"]}"#;
+    let wrong = r#"{"type": "object", "properties": {"a": {"type": "string", "const": 1}}, "required": ["a"]}"#;
     let error = check(&format!("start: %json {wrong}")).expect_err(wrong);
     assert!(error.to_string().starts_with("/properties/a/"), "{error}");
     // Only a vocabulary knows which special tokens there are.
