@@ -39,9 +39,9 @@ void History::Truncate(uint32_t tokens) {
   index_->Unref(std::exchange(tail_, tail->parent));
 }
 
-std::vector<const Block*> History::PathFrom(uint32_t first) const {
-  std::vector<const Block*> path;
-  for (const Block* block = tail_; block->pages * index_->page_tokens() > first;
+std::vector<Block*> History::PathFrom(uint32_t first) const {
+  std::vector<Block*> path;
+  for (Block* block = tail_; block->pages * index_->page_tokens() > first;
        block = block->parent) {
     path.push_back(block);
   }
@@ -90,6 +90,27 @@ uint32_t History::RunFrom(uint32_t first) const {
     if (!goes_on(block->rows, (block->pages - 1) * page_tokens)) return slot - first;
   }
   goes_on(open_, tail_->pages * page_tokens);
+  return slot - first;
+}
+
+uint32_t History::RowsWithin(uint32_t first, size_t bytes) const {
+  const uint32_t page_tokens = index_->page_tokens();
+  uint32_t slot = first;
+  size_t used = 0;
+  // Returns whether all of the rows are within the limit.
+  const auto add = [&](const Rows& rows, uint32_t begin) {
+    const uint32_t end = begin + rows.size();
+    for (; slot < end && !rows.masks.empty(); ++slot) {
+      used += rows.masks[slot - begin].size() * sizeof(uint32_t);
+      if (used > bytes && slot > first) return false;
+    }
+    slot = end;
+    return true;
+  };
+  for (const Block* block : PathFrom(first)) {
+    if (!add(block->rows, (block->pages - 1) * page_tokens)) return slot - first;
+  }
+  if (open_.size() > 0) add(open_, tail_->pages * page_tokens);
   return slot - first;
 }
 

@@ -33,6 +33,12 @@ class History {
   Rows From(uint32_t first, uint32_t most = UINT32_MAX) const;
   // How many rows from `first` on were computed with the same adapter as that one. Copies no rows.
   uint32_t RunFrom(uint32_t first) const;
+  // How many rows from `first` on have masks of at most `bytes` together; at least one. Copies no
+  // rows.
+  uint32_t RowsWithin(uint32_t first, size_t bytes) const;
+  // The blocks of the full pages that have rows from `first` on, in order. Valid as long as the
+  // history.
+  std::vector<Block*> PathFrom(uint32_t first) const;
   // The tokens of these rows. Does not touch their masks, which may be large. O(tokens returned).
   std::vector<uint32_t> TokensFrom(uint32_t first) const;
   // The versions of adapters that rows were computed with, each once. Copies no rows. O(pages), or
@@ -43,9 +49,6 @@ class History {
   bool IsText(uint32_t count) const;
 
  private:
-  // The blocks of the full pages that have rows from `first` on, in order.
-  std::vector<const Block*> PathFrom(uint32_t first) const;
-
   PrefixIndex* index_;
   Block* tail_;
   Rows open_;

@@ -219,12 +219,16 @@ std::pair<Block*, uint32_t> PrefixIndex::Borrow(const Block& parent, const RowsV
 Block* PrefixIndex::Descend(Block* parent, const RowsView& rows) {
   if (!options_.share || rows.size() != page_tokens_) return nullptr;
   Block* const block = Find(parent, DigestOf(*parent, rows), rows);
-  if (block == nullptr || !block->page) return nullptr;
+  return block != nullptr && DescendTo(parent, block) ? block : nullptr;
+}
+
+bool PrefixIndex::DescendTo(Block* parent, Block* block) {
+  if (!options_.share || block->parent != parent || !block->page) return false;
   ++stats_.hits;
   stats_.tokens_saved += page_tokens_;
   Hold(block);
   Drop(parent);
-  return block;
+  return true;
 }
 
 Block* PrefixIndex::Extend(Block* parent, Rows rows, PageId page) {

@@ -119,6 +119,9 @@ class PrefixIndex final : public PageCache {
   // Moves the caller's hold from `parent` to the block. Returns null and changes nothing if there
   // is none.
   Block* Descend(Block* parent, const RowsView& rows);
+  // The same with a known block, whose rows are not looked at. Returns false and changes nothing
+  // if it is not below `parent`, or its page is not in memory.
+  bool DescendTo(Block* parent, Block* block);
   // The same for a page that the caller computed. The block takes the page, or releases it if it
   // has one already.
   Block* Extend(Block* parent, Rows rows, PageId page);

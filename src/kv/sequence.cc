@@ -119,21 +119,35 @@ void Sequence::Publish(uint32_t unwritten) {
   if (full > 0) open_.RemoveFront(full * page_tokens());
 }
 
+void Sequence::TakeAdopted(Block* block) {
+  tail_ = block;
+  if (pages_held() < block->pages) {
+    table_.push_back(*block->page);
+  } else {  // room was reserved there
+    index_->pool().Release(std::exchange(page(block->pages - 1), *block->page));
+  }
+}
+
 uint32_t Sequence::Adopt(const RowsView& rows, uint32_t most_pages) {
   if (open_.size() > 0) return 0;
   uint32_t adopted = 0;
   for (; most_pages > 0 && adopted + page_tokens() <= rows.size(); --most_pages) {
     Block* const next = index_->Descend(tail_, rows.Sub(adopted, page_tokens()));
     if (next == nullptr) break;
-    tail_ = next;
+    TakeAdopted(next);
     adopted += page_tokens();
-    if (pages_held() < next->pages) {
-      table_.push_back(*next->page);
-    } else {  // room was reserved there
-      index_->pool().Release(std::exchange(page(next->pages - 1), *next->page));
-    }
   }
   return adopted;
+}
+
+uint32_t Sequence::Adopt(const History& history) {
+  if (open_.size() > 0) return 0;
+  const uint32_t before = tokens();
+  for (Block* const block : history.PathFrom(before)) {
+    if (!index_->DescendTo(tail_, block)) break;
+    TakeAdopted(block);
+  }
+  return tokens() - before;
 }
 
 uint32_t Sequence::AdoptBeginning(const RowsView& rows) {

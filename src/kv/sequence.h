@@ -56,7 +56,9 @@ class Sequence {
   // only, no more than `most_pages`, and only if the sequence ends with a full page. Returns how
   // many rows need not be computed.
   uint32_t Adopt(const RowsView& rows, uint32_t most_pages = UINT32_MAX);
-  // Does the same after the last whole page, with a cached page whose beginning matches `rows`.
+  // Adopts those of the history's next pages that are in memory. Neither reads nor copies rows.
+  uint32_t Adopt(const History& history);
+  // After the last whole page: adopts a cached page whose beginning matches `rows`, which follow.
   // That page is shared, so Reserve copies it, which takes one page more.
   uint32_t AdoptBeginning(const RowsView& rows);
 
@@ -83,6 +85,8 @@ class Sequence {
   // Does the next token go to a page that others have too?
   bool NextPageIsShared() const;
   void ReleaseCopySource();
+  // The tail becomes `block`, which follows it and is held.
+  void TakeAdopted(Block* block);
   // Shortens the table to `keep` pages, no fewer than the tail's.
   void ReleasePagesBehind(uint32_t keep);
 

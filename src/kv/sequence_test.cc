@@ -465,6 +465,31 @@ TEST(Sequence, PositionsAndMasksMakeADifference) {
   EXPECT_EQ(Sequence(index).Adopt(clipped.view()), 4U);
 }
 
+TEST(Sequence, AHistoryBringsBackThePagesThatAreStillInMemory) {
+  PagePool pool(6);
+  PrefixIndex index(pool, 4);
+  Rows rows;
+  for (uint32_t i = 0; i < 11; ++i) {
+    rows.tokens.push_back(i);
+    rows.positions.push_back(i);
+  }
+  Sequence sequence(index);
+  std::optional<PageCopy> copy;
+  ASSERT_TRUE(sequence.Reserve(11, copy));
+  sequence.Append(rows.view());
+  sequence.Publish();
+  const History history = sequence.history();
+  sequence.Clear();
+  EXPECT_EQ(sequence.Adopt(history), 8U);
+  EXPECT_EQ(sequence.tokens(), 8U);
+  EXPECT_EQ(sequence.Adopt(history), 0U);
+  EXPECT_EQ(history.RowsWithin(0, 0), 11U);
+  sequence.Clear();
+  Sequence other(index);
+  ASSERT_TRUE(other.Reserve(20, copy));  // takes the second page, which comes after the first
+  EXPECT_EQ(sequence.Adopt(history), 4U);
+}
+
 TEST(Sequence, EvictsLeavesFirstAndWhatWasNeededLongestAgo) {
   PagePool pool(6);
   PrefixIndex index(pool, 4);

@@ -93,8 +93,8 @@ struct Lane {
   uint64_t place = 0;          // the lane's place among those that wait for a batch
   int64_t ready_since_ns = 0;  // when it began to wait for a batch
   uint64_t work = 0;  // the number of the work that a lane waits for in kChecking, kMasking
-  // Computes the parked tokens again, before the pass. Tokens of different adapters are computed by
-  // one replay after another.
+  // Computes the parked tokens again, before the pass. Tokens of different adapters, and many rows
+  // with large masks, are computed by one replay after another.
   std::unique_ptr<ScheduledPass> replay;
   size_t replay_mask_bytes = 0;  // of the copies of masks that the replay has
 

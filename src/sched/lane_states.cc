@@ -4,12 +4,17 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "sched/read_cost.h"
 
 namespace pie {
 namespace {
 
 // Lanes with masks wait while the replays of others have copies of masks of this size.
 constexpr size_t kReplayedMaskBytes = size_t{16} << 20;
+// A replay copies and computes rows with masks of this size, and then the next ones.
+constexpr size_t kSliceMaskBytes = size_t{1} << 20;
+// Replays with smaller masks are not counted as expensive.
+constexpr size_t kCheapMaskBytes = size_t{64} << 10;
 
 constexpr auto ByVersion = [](const auto& adapter) { return adapter.first; };
 
@@ -155,17 +160,17 @@ void LaneStates::Return(Lane& lane) {
     InsertByPlace(restoring_, lane);
     return;
   }
-  Rows rows = lane.parked->history->From(0);
-  lane.kv.Adopt(rows.view());
-  if (lane.kv.tokens() == rows.size()) return EndReturn(lane);
-  MakeReplay(lane, std::move(rows), 0);
+  lane.kv.Adopt(*lane.parked->history);
+  if (lane.kv.tokens() == lane.parked->tokens) return EndReturn(lane);
+  MakeReplay(lane);
 }
 
-void LaneStates::MakeReplay(Lane& lane, Rows rows, uint32_t first) {
-  const uint32_t done = lane.kv.tokens();
-  const uint32_t count = lane.parked->history->RunFrom(done);
-  rows.RemoveFront(done - first);
-  rows.Truncate(count);
+void LaneStates::MakeReplay(Lane& lane) {
+  const History& history = *lane.parked->history;
+  const uint32_t first = lane.kv.tokens();
+  uint32_t count = history.RunFrom(first);
+  if (lane.masked) count = std::min(count, history.RowsWithin(first, kSliceMaskBytes));
+  Rows rows = history.From(first, count);
   lane.replay = std::make_unique<ScheduledPass>();
   lane.replay->first_read = count;
   Forward& forward = lane.replay->forward;
@@ -178,6 +183,7 @@ void LaneStates::MakeReplay(Lane& lane, Rows rows, uint32_t first) {
     lane.replay_mask_bytes += mask.size() * sizeof(uint32_t);
   }
   replayed_mask_bytes_ += lane.replay_mask_bytes;
+  if (lane.replay_mask_bytes > kCheapMaskBytes) lane.replay->read_costs = MaskCosts(forward);
   if (forward.adapter.version == 0) return;
   const auto kept = std::ranges::find(lane.adapters, forward.adapter.version, ByVersion);
   PIE_CHECK(kept != lane.adapters.end());
@@ -216,10 +222,8 @@ void LaneStates::EndReturn(Lane& lane) {
   LeaveLists(lane);
   if (lane.replay) replayed_tokens_ += lane.replay->rows();
   EndReplay(lane);
-  if (lane.kv.tokens() < lane.parked->tokens) {  // the rest was computed with another adapter
-    const History& history = *lane.parked->history;
-    const uint32_t first = lane.kv.tokens();
-    MakeReplay(lane, history.From(first, history.RunFrom(first)), first);
+  if (lane.kv.tokens() < lane.parked->tokens) {  // with another adapter, or many masks
+    MakeReplay(lane);
     return BeginPass(lane);
   }
   lane.parked.reset();

@@ -104,9 +104,9 @@ class LaneStates {
   Status CheckIntegrity(std::span<const Lane* const> lanes, const Interruption& interruption) const;
 
  private:
-  // Makes the replay of the rows after those that the lane has, up to the first of another adapter.
-  // `rows` are the lane's rows from `first` on, as many as are at hand.
-  void MakeReplay(Lane& lane, Rows rows, uint32_t first);
+  // Makes the replay of the rows after those that the lane has, up to the first of another adapter,
+  // and with masks of a limited size.
+  void MakeReplay(Lane& lane);
   void EndReplay(Lane& lane);
   static void InsertByPlace(std::vector<Lane*>& lanes, Lane& lane);
   static void EraseByPlace(std::vector<Lane*>& lanes, const Lane& lane);

@@ -1,6 +1,7 @@
 // Sequences that do not fit into the device's memory, together or alone.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -157,6 +158,41 @@ TEST_P(MemoryPressureTest, MasksAreReplayedToo) {
   Run(std::move(forward)).Token();
   scheduler_->Suspend(mirror.id);
   ExpectAppend(mirror, {'g'});
+}
+
+// Copying, hashing and applying large masks takes long, so others run meanwhile.
+TEST_P(MemoryPressureTest, LargeMasksAreReplayedInSlices) {
+  constexpr uint32_t kRows = 1'500;
+  Start({.page_tokens = 4, .total_pages = 4'000, .max_batch_tokens = 8'192},
+        {.prefix = {.share = false}});
+  std::vector<Mirror> mirrors;
+  for (uint32_t i = 0; i < 4; ++i) {
+    Mirror& mirror = mirrors.emplace_back(Create());
+    Forward forward = mirror.Append(Tokens(kRows, 'a' + i));
+    for (uint32_t row = 0; row < kRows; ++row) forward.attention.emplace_back(row + 1, 1);
+    ASSERT_TRUE(*Run(std::move(forward)).Get());
+    scheduler_->Suspend(mirror.id);
+  }
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 0U);
+  const size_t before = gate_->batches().size();
+  const Mirror blocker = Block();
+  std::vector<Outcome> outcomes;
+  for (Mirror& mirror : mirrors) outcomes.push_back(Append(mirror, {'z'}));
+  Mirror other = Create();
+  Outcome small = Append(other, {'x'});
+  gate_->Open();
+  EXPECT_EQ(small.Token(), Greedy(other));
+  for (size_t i = 0; i < mirrors.size(); ++i) EXPECT_EQ(outcomes[i].Token(), Greedy(mirrors[i]));
+  EXPECT_EQ(scheduler_->stats().replayed_tokens, 4 * kRows);
+  const auto batches = gate_->batches();
+  uint32_t largest = 0;
+  for (size_t i = before; i < batches.size(); ++i) {
+    for (const uint32_t rows : batches[i]) largest = std::max(largest, rows);
+  }
+  // The masks of the first 723 rows fill a slice of 1 MiB.
+  EXPECT_LT(largest, 730U);
+  EXPECT_GE(batches.size() - before, 6U);
 }
 
 TEST_P(MemoryPressureTest, ForcedSuspensionChangesNoToken) {

@@ -167,6 +167,19 @@ TEST(ReadCosts, AreCountedForExpensivePassesOnly) {
   EXPECT_NEAR(costs[7], 10 * 50, 5);
 }
 
+TEST(ReadCosts, LargeMasksAreExpensiveToo) {
+  Forward forward = Good();
+  forward.tokens.assign(2'500, 1);
+  forward.samples.clear();
+  forward.attention.assign(2'500, {0, 1});
+  EXPECT_TRUE(ReadCosts(forward, 50'000).empty());
+  for (size_t row = 0; row < 2'500; ++row) forward.attention[row].assign(row + 1, 1);
+  const std::vector<uint32_t> costs = ReadCosts(forward, 50'000);
+  ASSERT_EQ(costs.size(), 2'500u);
+  EXPECT_EQ(costs[0], 0u);
+  EXPECT_NEAR(costs[2'499], 2'500 / 64, 1);
+}
+
 TEST(ReadCosts, TheFirstReadingOfARowIsNotFurtherReading) {
   Forward forward = Good();
   forward.tokens.assign(3, 1);

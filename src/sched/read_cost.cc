@@ -32,21 +32,39 @@ uint64_t CostOf(const SampleSpec& spec, uint32_t vocab_size) {
   return Sweeps(spec) * vocab_size / kReadUnit + spec.ids.size() / kReadUnit + spec.draws + 1;
 }
 
+// Runs of a mask that are hashed, copied twice and applied in the time of a unit.
+constexpr size_t kRunsPerUnit = 64;
+
+uint64_t CostOf(const Brle& mask) {
+  return mask.size() / kRunsPerUnit;
+}
+
+uint32_t Bounded(uint64_t cost) {
+  return static_cast<uint32_t>(std::min<uint64_t>(cost, std::numeric_limits<uint32_t>::max()));
+}
+
 }  // namespace
+
+std::vector<uint32_t> MaskCosts(const Forward& forward) {
+  std::vector<uint32_t> costs(forward.tokens.size());
+  for (size_t row = 0; row < forward.attention.size(); ++row) {
+    costs[row] = Bounded(CostOf(forward.attention[row]));
+  }
+  return costs;
+}
 
 std::vector<uint32_t> ReadCosts(const Forward& forward, uint32_t vocab_size) {
   uint64_t total = 0;
   for (const SampleSpec& spec : forward.samples) {
     total += CostOf(spec, vocab_size) * spec.rows.size();
   }
-  std::vector<uint32_t> costs;
-  if (total <= limits::kCheapReading) return costs;
-  costs.resize(forward.tokens.size());
+  for (const Brle& mask : forward.attention) total += CostOf(mask);
+  if (total <= limits::kCheapReading) return {};
+  std::vector<uint32_t> costs = MaskCosts(forward);
   for (const SampleSpec& spec : forward.samples) {
     const uint64_t cost = CostOf(spec, vocab_size);
     for (const uint32_t row : spec.rows) {
-      costs[row] = static_cast<uint32_t>(
-          std::min<uint64_t>(costs[row] + cost, std::numeric_limits<uint32_t>::max()));
+      costs[row] = Bounded(costs[row] + cost);
     }
   }
   return costs;
@@ -63,7 +81,7 @@ uint32_t FurtherReading(const Forward& forward, uint32_t vocab_size) {
   for (size_t i = 0; i + 1 < reads.size(); ++i) {
     if (reads[i].first == reads[i + 1].first) further += reads[i].second;
   }
-  return static_cast<uint32_t>(std::min<uint64_t>(further, std::numeric_limits<uint32_t>::max()));
+  return Bounded(further);
 }
 
 }  // namespace pie

@@ -215,10 +215,14 @@ void StepLoop::FinishOldest() {
   row_price_.Add(flight.batch.tokens.size(), time_.last_latency_ns);
   time_.row_price = row_price_.Of(flight.members.size());
   SetTime(end_ns);
-  // Passes that are expensive to read leave most of the time to others, if there are any.
-  if (flight.reads_much) boarding_.DelayReading(end_ns + kTimeForOthers * time_.last_latency_ns);
   if (crew_.Helps(guests_woken_)) crew_.Call(guests_woken_);
   Settle(flight, std::move(output));
+  // Passes that are expensive to read leave most of the time to others, if there are any. Large
+  // masks are copied and hashed when the batch has run.
+  if (flight.reads_much) {
+    const int64_t now_ns = clock_.NowNs();
+    boarding_.DelayReading(now_ns + kTimeForOthers * (now_ns - begin_ns));
+  }
   guests_woken_ = states_.cohort().woken();
   flights_.RemoveOldest();
   suspension_due_ |=

@@ -81,6 +81,18 @@ TEST_F(Availability, MatchersOfChainsAreCharged) {
   EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
 }
 
+TEST_F(Availability, ReturnsOfLargeMasksHoldUpNobody) {
+  StartEngine({}, {.total_pages = 8'192, .latency_us = 200});
+  const size_t before = ResidentBytes();
+  // All of them together have masks of hundreds of mebibytes.
+  Beside(
+      [&] {
+        for (int i = 0; i < 3; ++i) Attack("masked_returns", 2'500);
+      },
+      std::string(kSteady), milliseconds(6'000));
+  EXPECT_LT(ResidentBytes(), before + (size_t{1} << 30));
+}
+
 TEST_F(Availability, WaitingForTheDiskHoldsUpNobody) {
   StartEngine(WithFolders());
   Beside(

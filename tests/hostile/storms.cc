@@ -32,7 +32,8 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair{"partial_call", 500'000}, std::pair{"large_tools", 4 << 20},
                     std::pair{"adapter_churn", 50}, std::pair{"topics_again", 5'000},
                     std::pair{"one_token_turns", 4'096}, std::pair{"distributions", 2'000},
-                    std::pair{"return_many", 16 << 20}, std::pair{"slow_masks", 200}),
+                    std::pair{"return_many", 16 << 20}, std::pair{"slow_masks", 200},
+                    std::pair{"held_spaces", 4'000'000}),
     [](const auto& one) { return std::string(one.param.first); });
 
 }  // namespace
