@@ -41,8 +41,7 @@ void History::Truncate(uint32_t tokens) {
 
 std::vector<Block*> History::PathFrom(uint32_t first) const {
   std::vector<Block*> path;
-  for (Block* block = tail_; block->pages * index_->page_tokens() > first;
-       block = block->parent) {
+  for (Block* block = tail_; block->pages * index_->page_tokens() > first; block = block->parent) {
     path.push_back(block);
   }
   std::ranges::reverse(path);

@@ -32,8 +32,8 @@ class Grammar {
   static Result<Grammar> FromJsonSchema(std::string_view schema);
   static Result<Grammar> Json();  // any JSON document
   static Result<Grammar> FromRegex(std::string_view pattern);
-  // Lark or GBNF. Lark is compiled as far as that needs no vocabulary, which takes up to seconds; the
-  // compilations of a user wait for one another.
+  // Lark or GBNF. Lark is compiled as far as that needs no vocabulary, which takes up to seconds;
+  // the compilations of a user wait for one another.
   static Result<Grammar> FromEbnf(std::string_view source, std::string_view user = {});
   // Makes the grammar of calls of these tools (JSON schemas) in the model's own form, beginning
   // with the mark of a call. Returns none if that form is unknown, or if there are no tools.
