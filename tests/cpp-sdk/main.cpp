@@ -71,7 +71,7 @@ void CheckTexts(Faults& faults) {
 
 // Inlined wherever it is called. The backtrace names the calling line in the caller's frame.
 inline int Unwrapped(const std::optional<int>& number) {
-  return *number;  // `crash` is optional
+  return *number;  // crash: optional
 }
 
 // An instruction that traps. The engine's compiler may turn a condition and a trap into one
