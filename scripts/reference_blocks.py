@@ -145,7 +145,9 @@ def _rust(blocks: list[Block], documents: dict[str, list[str]]) -> dict:
         for block in blocks
     )
     functions.append(
-        f"async fn all_rows(model: &Model, _real: bool, errors: &mut BTreeMap<String, String>) {{\n{calls}}}\n"
+        "async fn all_rows(model: &Model, _real: bool, errors: &mut BTreeMap<String, String>) {\n"
+        + calls
+        + "}\n"
     )
     return {
         "Cargo.toml": rust_manifest("blocks"),

@@ -428,7 +428,12 @@ fn faults_of_lark_are_found_without_a_vocabulary() {
     let error = check(&format!("start: %json {wrong}")).expect_err(wrong);
     assert!(error.to_string().starts_with("/properties/a/"), "{error}");
     // Only a vocabulary knows which special tokens there are.
-    for source in ["start: \"a\" <|end|>", "start: <[7]>", "root ::= \"a\"", "start: /a+/"] {
+    for source in [
+        "start: \"a\" <|end|>",
+        "start: <[7]>",
+        "root ::= \"a\"",
+        "start: /a+/",
+    ] {
         assert!(check(source).is_ok(), "{source}: {:?}", check(source));
     }
 }
