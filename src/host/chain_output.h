@@ -36,7 +36,7 @@ class ChainOutput {
   ChainOutput(Charge charge, size_t row_bytes, const Clock& clock)
       : charge_(std::move(charge)), rows_(charge_.Same()), row_bytes_(row_bytes), clock_(clock) {}
 
-  // The step thread calls it. Charges for the rows of `count` more tokens.
+  // The step thread calls it. Charges for the rows of that many more tokens.
   Status Admit(uint32_t tokens);
   // Called by the step thread. Calls after the end have no effect.
   void Give(uint32_t token, std::optional<Chain::End> end);

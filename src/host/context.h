@@ -140,7 +140,7 @@ class Context {
   uint32_t PagesOf(uint64_t tokens) const {
     return static_cast<uint32_t>((tokens + page_tokens() - 1) / page_tokens());
   }
-  // Charges for the rows of `count` tokens.
+  // Charges for the rows of the first `tokens` tokens.
   Status CoverRows(uint64_t tokens);
   // Counts the drafts that were kept. Fails if there is no verdict yet.
   Status CountDrafts() const;

@@ -405,7 +405,7 @@ __device__ inline void MergeAnyPieces(const ResidentStep& r, const ResidentPhase
   const uint32_t count = min(each, pairs - begin);
   auto* const numbers = reinterpret_cast<float2*>(shared + room.merge);  // [splits][each]
   auto* const scales = numbers + r.splits * each;                        // [splits][group]
-  MeetConsumers();  // nobody uses the keys any more
+  MeetConsumers();  // no thread uses the keys any more
   const uint32_t scale_count = r.splits * group;
   const uint32_t number_count = r.splits * count;
   for (uint32_t i = threadIdx.x; i < max(scale_count, number_count); i += kConsumers) {
